@@ -8,6 +8,7 @@ mod beliefs;
 pub mod commands;
 pub mod compare;
 pub mod demo;
+pub mod drives;
 pub mod load;
 pub mod papers;
 pub mod report;

@@ -105,10 +105,24 @@ impl Raid0<SimulatedDrive> {
         draw: fn(&DriveProfile, u64) -> Result<DriveTruth, ProfileError>,
         options: ArrayOptions,
     ) -> Result<Self, ProfileError> {
-        let members = (0..count as u64).map(|number| {
-            SimulatedDrive::new(draw(profile, seed.wrapping_mul(SEED_STEP).wrapping_add(number))?)
+        Ok(Self::new(
+            Self::drawn(&vec![profile; count], seed, draw)?,
+            profile.sector_bytes,
+            options,
+        ))
+    }
+
+    /// Drives of these models, made by `draw` with seeds derived from `seed`.
+    pub(crate) fn drawn(
+        profiles: &[&DriveProfile],
+        seed: u64,
+        draw: impl Fn(&DriveProfile, u64) -> Result<DriveTruth, ProfileError>,
+    ) -> Result<Vec<SimulatedDrive>, ProfileError> {
+        let members = profiles.iter().zip(0..).map(|(profile, number)| {
+            let seed = seed.wrapping_mul(SEED_STEP).wrapping_add(number);
+            draw(profile, seed).and_then(SimulatedDrive::new)
         });
-        Ok(Self::new(members.collect::<Result<_, _>>()?, profile.sector_bytes, options))
+        members.collect()
     }
 }
 

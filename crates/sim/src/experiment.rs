@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, NoiseLevel, ProfileError};
 use headtime_sched::{
-    Belief, FillSettings, Parameters, PolicyEntry, QueueLimits, ScanId, ScanOptions, Scheduler,
-    ShareChange, ShareRefusal, Tenant, Terms, Tunables,
+    Belief, DriveTraits, FillSettings, Parameters, Policy, PolicyEntry, QueueLimits, ScanId,
+    ScanOptions, Scheduler, ShareChange, ShareRefusal, Tenant, Terms, Tunables,
 };
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::RequestSource;
 
-use crate::device::Device as _;
+use crate::array::{ArrayOptions, Raid0};
+use crate::device::Device;
 use crate::drive::SimulatedDrive;
 use crate::engine::{Engine, EngineError, EngineObserver, StepOutcome};
 use crate::measures::{Measures, Meter};
@@ -24,8 +25,10 @@ use headtime_mechanics::DiskTime;
 /// The drive, the policy and the length of a run.
 #[derive(Clone)]
 pub struct Experiment {
-    /// The drive model.
+    /// The drive model; of an array, that of its first member.
     pub profile: Arc<DriveProfile>,
+    /// The other members, if the drive is an array.
+    pub array: Option<ArrayMembers>,
     /// The deviation of the simulated drive from the model.
     pub instance: Instance,
     /// The policy.
@@ -55,6 +58,15 @@ pub struct Experiment {
     /// Maximum number of requests held; the run fails beyond it, because requests arrive faster
     /// than the drive serves them.
     pub queue_limit: usize,
+}
+
+/// The members of an array after the first.
+#[derive(Clone, Debug)]
+pub struct ArrayMembers {
+    /// Their drive models, with sectors of the same size as the first.
+    pub others: Vec<Arc<DriveProfile>>,
+    /// Sectors of a stripe.
+    pub stripe: Sectors,
 }
 
 /// A background scan of the whole drive: every sector once, then again from the start.
@@ -181,8 +193,8 @@ pub fn run_with_belief(
     observer: &mut impl EngineObserver,
 ) -> Result<(ObservedRun, Box<dyn Belief + Send>), RunError> {
     let profile = &experiment.profile;
-    let truth = experiment.instance.of(profile, experiment.seed)?;
-    let arms = profile.actuators();
+    let members = experiment.array.as_ref().map_or(0, |array| array.others.len() as u16);
+    let arms = profile.actuators() + members;
     if experiment.policy.oracle && arms > 1 {
         return Err(RunError::OracleOfArms {
             policy: experiment.policy.name,
@@ -190,17 +202,50 @@ pub fn run_with_belief(
             arms,
         });
     }
+    let parameters = &experiment.parameters;
+    if let Some(array) = &experiment.array {
+        let others = array.others.iter().map(|profile| &**profile);
+        let profiles: Vec<&DriveProfile> = std::iter::once(&**profile).chain(others).collect();
+        let draw = |profile: &DriveProfile, seed| experiment.instance.of(profile, seed);
+        let members = Raid0::drawn(&profiles, experiment.seed, draw)?;
+        let traits = members.iter().map(SimulatedDrive::traits).reduce(|all, member| DriveTraits {
+            queue_depth: all.queue_depth + member.queue_depth,
+            fua: all.fua && member.fua,
+        });
+        let traits = traits.expect("an array has a first member");
+        let options = ArrayOptions {
+            stripe: array.stripe,
+            queue_depth: traits.queue_depth,
+            controller_mb_per_s: None,
+        };
+        let drive = Raid0::new(members, profile.sector_bytes, options);
+        let policy = experiment.policy.by_member(parameters);
+        return run_on(experiment, drive, traits, (belief(profile), policy), source, observer);
+    }
+    let truth = experiment.instance.of(profile, experiment.seed)?;
     let belief = if experiment.policy.oracle {
         Box::new(OraclePositioning::new(&truth)?)
     } else {
         belief(profile)
     };
     let drive = SimulatedDrive::new(truth)?;
-    let traits = drive.traits();
+    let (traits, policy) = (drive.traits(), (experiment.policy.build)(parameters));
+    run_on(experiment, drive, traits, (belief, policy), source, observer)
+}
+
+/// Runs an experiment on its drive.
+fn run_on<D: Device>(
+    experiment: &Experiment,
+    drive: D,
+    traits: DriveTraits,
+    (belief, policy): (Box<dyn Belief + Send>, Box<dyn Policy>),
+    source: impl RequestSource,
+    observer: &mut impl EngineObserver,
+) -> Result<(ObservedRun, Box<dyn Belief + Send>), RunError> {
+    let profile = &experiment.profile;
     let limits =
         QueueLimits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
-    let mut scheduler =
-        Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
+    let mut scheduler = Scheduler::new(belief, policy, traits, limits);
     scheduler.set_tunables(experiment.tunables.clone());
     let changes: Vec<ShareChange> =
         experiment.terms.iter().map(|(tenant, terms)| ShareChange::Set(*tenant, *terms)).collect();
@@ -276,8 +321,8 @@ pub fn run_with_belief(
 }
 
 /// Starts the first scan, or the next one after the last has finished.
-fn begin_scan<S: RequestSource>(
-    engine: &mut Engine<Scheduler, SimulatedDrive, S>,
+fn begin_scan<D: Device, S: RequestSource>(
+    engine: &mut Engine<Scheduler, D, S>,
     scans: Option<&mut ScanMeter>,
 ) {
     let now = engine.now();
@@ -299,8 +344,8 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of<S: RequestSource>(
-        engine: &Engine<Scheduler, SimulatedDrive, S>,
+    fn of<D: Device, S: RequestSource>(
+        engine: &Engine<Scheduler, D, S>,
         at: Instant,
         by_stream: bool,
         scans: Option<&ScanMeter>,
@@ -352,6 +397,7 @@ impl Experiment {
             .expect("every policy of the table is found by its name");
         Self {
             profile,
+            array: None,
             instance: Instance::Nominal,
             policy,
             parameters,

@@ -56,8 +56,8 @@ pub use device::{Breakdown, Device, DriveCompletion};
 pub use drive::{Landing, SimulatedDrive, StorageLayer};
 pub use engine::{ETIMEDOUT, Engine, EngineError, EngineObserver, SchedulerApi, StepOutcome};
 pub use experiment::{
-    BackgroundScan, BeliefMaker, Experiment, Instance, ObservedRun, RunError, run, run_observed,
-    run_with_belief,
+    ArrayMembers, BackgroundScan, BeliefMaker, Experiment, Instance, ObservedRun, RunError, run,
+    run_observed, run_with_belief,
 };
 pub use headtime_mechanics::DiskTime;
 pub use measures::{Confidence, Distribution, Measures, Meter};

@@ -17,11 +17,12 @@ use headtime_sim::{EngineObserver, Experiment, Instance, RunError, run_with_beli
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
 use serde::Serialize;
 
+use crate::drives::SimDrive;
 use crate::traces::{ReplayArguments, TraceArguments};
 use crate::workloads::DEFAULT_DEPTH;
+use headtime_console::Failure;
 use headtime_console::arguments::noise_level;
 use headtime_console::output::{print, print_json};
-use headtime_console::{Failure, drive_model};
 
 pub use answer::{ClassAnswer, SimConfidence, SimOutput, SimParameters, StreamAnswer};
 use load::Load;
@@ -30,7 +31,8 @@ use load::Load;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct SimArguments {
-    /// Drive: a profile's name, NAME@SETUP, or the path of a profile file
+    /// Drive: a profile's name, NAME@SETUP, the path of a profile file, or an array of several as
+    /// in array:stripe=128KiB,4*NAME
     #[arg(long, value_name = "PROFILE", default_value = "nearline-20tb")]
     pub drive: String,
     /// Policy, with parameters as NAME:parameter=value,…; see `headtime policies`
@@ -245,10 +247,10 @@ pub fn simulate_observed(
     arguments: &SimArguments,
     observer: &mut impl EngineObserver,
 ) -> Result<SimOutput, Failure> {
-    let profile = Arc::new(drive_model::load(&arguments.drive)?);
+    let drive = SimDrive::load(&arguments.drive)?;
     let tunables = model::tunables(&arguments.set)?;
     let mut load = Load::of(arguments, &tunables.deadlines)?;
-    let service = load.service(&profile)?;
+    let service = load.service(&drive.profile)?;
     let timed = arguments.seconds.is_some();
     let requests = arguments.requests.or((!timed && !load.is_finite()).then_some(20_000));
     let warm_up = arguments.warmup.unwrap_or(match (arguments.seconds, requests) {
@@ -272,11 +274,12 @@ pub fn simulate_observed(
         by_stream: load.has_streams(),
         background: service.scan,
         terms: service.terms,
-        ..Experiment::new(Arc::clone(&profile), arguments.policy.entry, arguments.seed)
+        array: drive.array.clone(),
+        ..Experiment::new(Arc::clone(&drive.profile), arguments.policy.entry, arguments.seed)
     };
     let unused = unused_terms(&experiment);
-    let source = load.source(&profile, arguments.seed)?;
-    let begun = model::Begun::of(arguments, &profile)?;
+    let source = load.source(&drive, arguments.seed)?;
+    let begun = model::Begun::of(arguments, &drive)?;
     let stopped = |error| match error {
         RunError::Engine(error) => {
             Failure::Failed(anyhow!(error).context("the simulation cannot go on"))

@@ -2,12 +2,11 @@
 
 use headtime_belief::maps::MapSettings;
 use headtime_io::{MapStart, ModelSource};
-use headtime_mechanics::DriveProfile;
 use headtime_sched::Belief;
 
 use super::fingerprint::fnv;
 use super::spec::Located;
-use crate::beliefs;
+use crate::drives::SimDrive;
 use headtime_console::Failure;
 
 /// One belief. Each run begins with its own, and what one run learns no other knows.
@@ -41,18 +40,18 @@ impl PlannedBelief {
         Ok(Self { text: word.value.clone(), fingerprint, by })
     }
 
-    /// The drive model at the start of a run on a drive of this profile.
+    /// The drive model at the start of a run on this drive.
     ///
     /// # Errors
     /// When the model does not fit the drive, or the map's file has changed.
-    pub fn begin(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Failure> {
+    pub fn begin(&self, drive: &SimDrive) -> Result<Box<dyn Belief + Send>, Failure> {
         if fingerprint(&self.by)? != self.fingerprint {
             return Err(Failure::Failed(anyhow::anyhow!(
                 "the map {} was changed during the comparison; start again",
                 self.text
             )));
         }
-        beliefs::begin(&self.by, &MapSettings::default(), profile)
+        drive.model(&self.by, &MapSettings::default())
     }
 }
 

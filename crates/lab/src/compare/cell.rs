@@ -233,8 +233,10 @@ impl Cell {
             CellKind::Alone(_) => Service::default(),
             _ => plan.service(case).map_err(|failure| anyhow!(failure.message()))?,
         };
+        let drive = &plan.drives[case.drive].drive;
         let experiment = Experiment {
-            profile: plan.drives[case.drive].profile.clone(),
+            profile: drive.profile.clone(),
+            array: drive.array.clone(),
             instance: Instance::Noise(plan.spec.noise),
             policy: entry,
             parameters,
@@ -253,11 +255,10 @@ impl Cell {
         let inner = self.source(plan).map_err(|failure| anyhow!(failure.message()))?;
         let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
         let begun = match policy {
-            Some(policy) => policy
-                .belief
-                .map(|belief| plan.beliefs[belief].begin(&experiment.profile))
-                .transpose(),
-            None => PlannedBelief::default().begin(&experiment.profile).map(Some),
+            Some(policy) => {
+                policy.belief.map(|belief| plan.beliefs[belief].begin(drive)).transpose()
+            }
+            None => PlannedBelief::default().begin(drive).map(Some),
         };
         let begun = Taken::new(begun.map_err(|failure| anyhow!(failure.message()))?);
         let belief = |_: &DriveProfile| {

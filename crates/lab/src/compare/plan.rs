@@ -5,10 +5,7 @@
 //! instances and gets the same requests, so that policies are compared in pairs. An instance and a
 //! workload are therefore drawn from the replica's seed only.
 
-use std::sync::Arc;
-
 use anyhow::{Context as _, anyhow};
-use headtime_mechanics::DriveProfile;
 use headtime_sched::{DeadlineTable, IoPriority, POLICIES, Parameters, PolicyEntry, Tunables};
 use headtime_sim::RunError;
 use headtime_workload::RequestSource;
@@ -17,8 +14,9 @@ use serde::Serialize;
 use super::belief::PlannedBelief;
 use super::fingerprint::fnv;
 use super::spec::{CompareSpec, Located};
+use crate::drives::SimDrive;
 use crate::workloads::{Service, WorkloadChoice};
-use headtime_console::{Failure, drive_model};
+use headtime_console::Failure;
 
 /// A comparison that can be run.
 #[derive(Clone)]
@@ -63,9 +61,9 @@ pub struct PlannedPolicy {
 pub struct PlannedDrive {
     /// As it was written.
     pub text: String,
-    /// The model.
-    pub profile: Arc<DriveProfile>,
-    /// Of everything the profile says.
+    /// The drive, or the array.
+    pub drive: SimDrive,
+    /// Of everything the profiles say.
     pub fingerprint: u64,
 }
 
@@ -176,9 +174,9 @@ impl Plan {
     /// # Errors
     /// When the workload does not fit the drive.
     pub fn source(&self, case: &Case, seed: u64) -> Result<Box<dyn RequestSource + Send>, Failure> {
-        let profile = &self.drives[case.drive].profile;
-        let sector = profile.sector_size().map_err(Failure::usage)?;
-        self.workloads[case.workload].choice.source(sector, profile.capacity(), seed, case.depth)
+        let drive = &self.drives[case.drive].drive;
+        let sector = drive.profile.sector_size().map_err(Failure::usage)?;
+        self.workloads[case.workload].choice.source(sector, drive.capacity(), seed, case.depth)
     }
 
     /// The requests of one stream of [`Plan::source`], by its number.
@@ -191,12 +189,12 @@ impl Plan {
         stream: usize,
         seed: u64,
     ) -> Result<Box<dyn RequestSource + Send>, Failure> {
-        let profile = &self.drives[case.drive].profile;
-        let sector = profile.sector_size().map_err(Failure::usage)?;
+        let drive = &self.drives[case.drive].drive;
+        let sector = drive.profile.sector_size().map_err(Failure::usage)?;
         self.workloads[case.workload].choice.source_of(
             stream as u32,
             sector,
-            profile.capacity(),
+            drive.capacity(),
             seed,
             case.depth,
         )
@@ -207,7 +205,7 @@ impl Plan {
     /// # Errors
     /// When the scheduler does not take the terms of a stream.
     pub fn service(&self, case: &Case) -> Result<Service, Failure> {
-        self.workloads[case.workload].choice.service(&self.drives[case.drive].profile)
+        self.workloads[case.workload].choice.service(&self.drives[case.drive].drive.profile)
     }
 
     /// A one-line description of `case`.
@@ -219,14 +217,14 @@ impl Plan {
 
     /// The places of the policies that can run on a drive; the others are set aside.
     fn able(&mut self, drive: usize) -> Vec<usize> {
-        let PlannedDrive { text, profile, .. } = self.drives[drive].clone();
-        let arms = profile.actuators();
+        let PlannedDrive { text, drive, .. } = self.drives[drive].clone();
+        let arms = drive.arms();
         let (able, unable) = (0..self.policies.len())
             .partition::<Vec<usize>, _>(|policy| !self.policies[*policy].entry.oracle || arms == 1);
         let set_aside = unable.into_iter().map(|policy| {
             let reason = RunError::OracleOfArms {
                 policy: self.policies[policy].entry.name,
-                profile: profile.name.clone(),
+                profile: drive.profile.name.clone(),
                 arms,
             }
             .to_string();
@@ -242,7 +240,7 @@ impl Plan {
         let unfit: Vec<Option<String>> = self
             .beliefs
             .iter()
-            .map(|belief| belief.begin(&profile).err().map(|failure| failure.message()))
+            .map(|belief| belief.begin(&drive).err().map(|failure| failure.message()))
             .collect();
         let reason =
             |policy: usize| self.policies[policy].belief.and_then(|belief| unfit[belief].clone());
@@ -336,14 +334,10 @@ impl Plan {
 
 impl PlannedDrive {
     fn load(word: &Located<String>) -> Result<Self, Failure> {
-        let profile = drive_model::load(&word.value).map_err(|failure| at(&word.place, failure))?;
-        let whole =
-            serde_json::to_string(&profile).context("a profile cannot be written as JSON")?;
-        Ok(Self {
-            text: word.value.clone(),
-            fingerprint: fnv(whole.as_bytes()),
-            profile: Arc::new(profile),
-        })
+        let drive = SimDrive::load(&word.value).map_err(|failure| at(&word.place, failure))?;
+        let profiles = drive.members().map(serde_json::to_string).collect::<Result<String, _>>();
+        let profiles = profiles.context("a profile cannot be written as JSON")?;
+        Ok(Self { text: word.value.clone(), fingerprint: fnv(profiles.as_bytes()), drive })
     }
 }
 

@@ -327,7 +327,8 @@ impl Locating<'_> {
 
 /// Splits a list of names at its commas. A comma within the settings of a name does not split:
 /// after `sptf-expected:ageing_power=0` the piece `two_from_requests=1` is the next setting,
-/// because it has a `=` and no name before it.
+/// because it has a `=` and no name before it. After `array:` no comma splits, because the members
+/// follow.
 #[must_use]
 pub fn split_names(text: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -335,7 +336,7 @@ pub fn split_names(text: &str) -> Vec<String> {
         let setting = piece.contains('=')
             && !piece.split('=').next().is_some_and(|before| before.contains(':'));
         match names.last_mut() {
-            Some(name) if setting && name.contains(':') => {
+            Some(name) if setting && name.contains(':') || name.starts_with("array:") => {
                 name.push(',');
                 name.push_str(piece);
             }
@@ -431,6 +432,10 @@ mod tests {
         assert_eq!(
             split_names("random:size=4KiB,reads=0.5,oltp"),
             ["random:size=4KiB,reads=0.5", "oltp"]
+        );
+        assert_eq!(
+            split_names("atlas10k,array:stripe=64KiB,2*atlas10k,atlas10k"),
+            ["atlas10k", "array:stripe=64KiB,2*atlas10k,atlas10k"]
         );
         assert!(split_names(" ,").is_empty());
     }

@@ -11,6 +11,7 @@ use headtime_workload::{
 };
 
 use super::{Pacing, SimArguments};
+use crate::drives::SimDrive;
 use crate::traces::{
     ReplayArguments, TraceArguments, TraceChoice, TraceOptions, TraceReport, TraceSummary,
 };
@@ -105,11 +106,11 @@ impl Load {
 
     pub(super) fn source(
         &mut self,
-        profile: &DriveProfile,
+        drive: &SimDrive,
         seed: u64,
     ) -> Result<Box<dyn RequestSource + Send>, Failure> {
         let (sector, capacity) =
-            (profile.sector_size().map_err(Failure::usage)?, profile.capacity());
+            (drive.profile.sector_size().map_err(Failure::usage)?, drive.capacity());
         match self {
             Self::Flags(stream) => Ok(Box::new(
                 Workload::new(std::slice::from_ref(stream), sector, capacity, seed)

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use anyhow::anyhow;
 use headtime_belief::maps::KeptMap;
 use headtime_io::ModelSource;
-use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, Tunables};
 use headtime_serve::config::map_settings;
 use headtime_serve::tuner::auto_table;
 
 use super::SimArguments;
 use crate::beliefs;
+use crate::drives::SimDrive;
 use headtime_console::{Failure, drive_model};
 
 /// The belief that a run begins with; taken once.
@@ -22,8 +22,14 @@ pub(super) struct Begun(Mutex<Option<Box<dyn Belief + Send>>>);
 
 impl Begun {
     /// The model that the arguments request for a drive of this profile.
-    pub(super) fn of(arguments: &SimArguments, drive: &DriveProfile) -> Result<Self, Failure> {
+    pub(super) fn of(arguments: &SimArguments, drive: &SimDrive) -> Result<Self, Failure> {
         let other = arguments.profile.as_deref().map(drive_model::load).transpose()?;
+        let (array, drive) = (drive, &drive.profile);
+        if other.is_some() && array.array.is_some() {
+            return Err(Failure::usage(anyhow!(
+                "--profile is of one drive, and --drive is an array; leave it out"
+            )));
+        }
         if let Some(other) = other.as_ref().filter(|other| {
             other.capacity() != drive.capacity() || other.sector_bytes != drive.sector_bytes
         }) {
@@ -55,6 +61,7 @@ impl Begun {
                     arguments.policy
                 )));
             }
+            by if other.is_none() => array.model(by, &settings)?,
             by => beliefs::begin(by, &settings, profile)?,
         };
         Ok(Self(Mutex::new(Some(belief))))

@@ -1,0 +1,152 @@
+//! [`SimDrive`]: the drive of a simulation, from the text of `--drive`: a profile, or several
+//! striped into one.
+//!
+//! `array:stripe=128KiB,schedule=whole,4*savvio10k2,cheetah9lp` is written as for a server, but its
+//! members are profiles.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use headtime_belief::ArrayModel;
+use headtime_belief::maps::MapSettings;
+use headtime_io::{ArraySchedule, ArrayTexts, ModelSource};
+use headtime_mechanics::{DriveProfile, Stripes};
+use headtime_sched::Belief;
+use headtime_sim::ArrayMembers;
+use headtime_units::Sectors;
+
+use crate::beliefs;
+use headtime_console::{Failure, drive_model};
+
+/// A drive, or drives striped into one.
+#[derive(Clone, Debug)]
+pub struct SimDrive {
+    /// The drive's profile; of an array, that of its first member.
+    pub profile: Arc<DriveProfile>,
+    /// The other members of an array.
+    pub array: Option<ArrayMembers>,
+    schedule: ArraySchedule,
+}
+
+impl SimDrive {
+    /// Loads the profiles that `text` names.
+    ///
+    /// # Errors
+    /// As [`drive_model::load`], and for members that make no array.
+    pub fn load(text: &str) -> Result<Self, Failure> {
+        let Some(texts) = ArrayTexts::parse(text) else {
+            let profile = Arc::new(drive_model::load(text)?);
+            return Ok(Self { profile, array: None, schedule: ArraySchedule::default() });
+        };
+        let ArrayTexts { stripe, schedule, members } = texts.map_err(Failure::usage)?;
+        let mut loaded: Vec<Arc<DriveProfile>> = Vec::new();
+        for (place, member) in members.iter().enumerate() {
+            let known = members[..place].iter().position(|before| before == member);
+            let profile = match known {
+                Some(known) => Arc::clone(&loaded[known]),
+                None => Arc::new(drive_model::load(member)?),
+            };
+            loaded.push(profile);
+        }
+        let profile = loaded.remove(0);
+        let sector = profile.sector_size().map_err(Failure::usage)?;
+        let bytes = sector.bytes();
+        if let Some(other) = loaded.iter().find(|other| other.sector_bytes != bytes) {
+            return Err(Failure::Usage(anyhow!(
+                "{text}: {} has sectors of {} bytes, but {} has {bytes}; make an array of drives \
+                    with sectors of one size",
+                other.name,
+                other.sector_bytes,
+                profile.name
+            )));
+        }
+        let fits = |stripe: &Sectors| {
+            loaded.iter().chain([&profile]).all(|member| member.capacity() >= *stripe)
+        };
+        let stripe = sector.sectors_of(stripe.get()).filter(fits).ok_or_else(|| {
+            Failure::Usage(anyhow!(
+                "{text}: a stripe of {stripe} is not a multiple of {bytes} bytes within each \
+                    member; choose another, such as stripe=128KiB"
+            ))
+        })?;
+        Ok(Self { profile, array: Some(ArrayMembers { others: loaded, stripe }), schedule })
+    }
+
+    /// The members; a drive that is no array is one.
+    pub fn members(&self) -> impl Iterator<Item = &DriveProfile> {
+        let others = self.array.iter().flat_map(|array| &array.others);
+        std::iter::once(&self.profile).chain(others).map(|profile| &**profile)
+    }
+
+    /// Its arms, those of all members.
+    #[must_use]
+    pub fn arms(&self) -> u16 {
+        self.members().map(DriveProfile::actuators).sum()
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn capacity(&self) -> Sectors {
+        let Some(array) = &self.array else { return self.profile.capacity() };
+        let smallest = self.members().map(DriveProfile::capacity).min();
+        Stripes::new(array.stripe, self.members().count()).capacity(smallest.unwrap_or_default())
+    }
+
+    /// The drive model at the start of a run; of an array, by the profiles of its members.
+    ///
+    /// # Errors
+    /// When a profile makes no model, or a map was chosen that cannot be read, is of another drive,
+    /// or of an array.
+    pub(crate) fn model(
+        &self,
+        by: &ModelSource,
+        settings: &MapSettings,
+    ) -> Result<Box<dyn Belief + Send>, Failure> {
+        let Some(array) = &self.array else { return beliefs::begin(by, settings, &self.profile) };
+        if !matches!(by, ModelSource::Profile) {
+            return Err(Failure::Usage(anyhow!(
+                "{by}: a latency map describes one drive, not an array; leave the map out"
+            )));
+        }
+        let members = self.members().map(|member| beliefs::begin(by, settings, member));
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(match self.schedule {
+            ArraySchedule::Member => ArrayModel::by_member(members, array.stripe, 0),
+            ArraySchedule::Whole => ArrayModel::new(members, array.stripe, 0),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_of_profiles_has_the_size_of_its_stripes() {
+        let drive = SimDrive::load("array:stripe=64KiB,2*atlas10k,savvio10k2").expect("it ships");
+        let smallest = drive.members().map(|member| member.capacity().get()).min();
+        let stripes = smallest.expect("there are members") / 128;
+        assert_eq!((drive.capacity().get(), drive.arms()), (stripes * 128 * 3, 3));
+        let one = SimDrive::load("atlas10k").expect("it ships");
+        assert_eq!((one.capacity(), one.arms()), (one.profile.capacity(), 1));
+    }
+
+    #[test]
+    fn what_makes_no_array_is_refused_by_name() {
+        for (text, part) in [
+            ("array:atlas10k", "`atlas10k` is not two drives or more"),
+            ("array:atlas10k,wd40", "no profile is called `wd40`"),
+            ("array:stripe=1GiB,2*atlas10k@x", "atlas10k"),
+        ] {
+            let message = SimDrive::load(text).expect_err(text).message();
+            assert!(message.contains(part), "{text}: {message}");
+        }
+        let map = ModelSource::Map {
+            kind: headtime_belief::maps::MapKind::Compact,
+            start: headtime_io::MapStart::Again,
+        };
+        let array = SimDrive::load("array:2*atlas10k").expect("it ships");
+        let refused = array.model(&map, &MapSettings::default()).err().expect("no map");
+        assert!(refused.message().contains("not an array"), "{}", refused.message());
+    }
+}
