@@ -6,13 +6,13 @@ use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
     Belief, ClassId, Command, CommandId, Decision, Done, DriveTraits, IfInfeasible, IoPriority, Op,
     Outcome, PolicyEntry, Positioning as _, PromiseCounts, QueueLimits, Request, RequestId,
-    Scheduler, StreamId, VolumeId, worst_service,
+    Scheduler, ShareChange, StreamId, Tenant, Terms, VolumeId, worst_service,
 };
 use headtime_sim::{
     ArrayOptions, Device as _, DriveCompletion, DriveTruth, Engine, EngineObserver, Raid0,
     SimulatedDrive,
 };
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_units::{Extent, Instant, Nanos, Sectors, Share};
 use headtime_workload::{StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -95,26 +95,60 @@ impl EngineObserver for Unobserved {}
 
 /// Requests per second of a closed loop of random reads under a policy.
 fn iops(policy: &str, by: Modelled, clients: u32, seed: u64) -> f64 {
+    let [rate] = shared(policy, by, [(clients, 0.0)], seed);
+    rate
+}
+
+/// Requests per second of volumes with closed loops of random reads and these reservations.
+fn shared<const N: usize>(
+    policy: &str,
+    by: Modelled,
+    volumes: [(u32, f64); N],
+    seed: u64,
+) -> [f64; N] {
     let profile = catalog::load("savvio10k2@nocache").expect("the profile ships");
     let array = Raid0::of_model(&profile, MEMBERS, seed, DriveTruth::draw, options())
         .expect("the profile is valid");
     let sector = profile.sector_size().expect("the profile is valid");
-    let streams = [StreamConfig::closed(clients)];
+    let streams = volumes.map(|(clients, _)| StreamConfig::closed(clients));
     let source = Workload::new(&streams, sector, array.capacity(), seed).expect("it fits");
     let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
     let traits = DriveTraits { queue_depth: options().queue_depth, fua: false };
-    let scheduler = Scheduler::new(
+    let mut scheduler = Scheduler::new(
         Box::new(model(&profile, by)),
         (entry.build)(&parameters),
         traits,
         QueueLimits::default(),
     );
+    let reserved = volumes.iter().zip(0..).filter(|((_, reserve), _)| *reserve > 0.0);
+    let terms: Vec<ShareChange> = reserved
+        .map(|((_, reserve), volume)| {
+            let reserve = Share::from_fraction(*reserve).expect("a share");
+            let terms = Terms { reserve, ..Terms::default() };
+            ShareChange::Set(Tenant::of(VolumeId(volume)), terms)
+        })
+        .collect();
+    scheduler.change_shares(Instant::ORIGIN, &terms).expect("valid terms");
     let mut engine = Engine::new(scheduler, array, source, None);
     let end = Instant::ORIGIN + Nanos::from_secs(20);
     while engine.next_event() <= end {
         engine.step(&mut Unobserved).expect("no fault");
     }
-    engine.scheduler.accounts().volume(VolumeId(0)).requests as f64 / 20.0
+    std::array::from_fn(|volume| {
+        engine.scheduler.accounts().volume(VolumeId(volume as u32)).requests as f64 / 20.0
+    })
+}
+
+#[test]
+fn volumes_with_shares_keep_the_members_at_work() {
+    for seed in 1..3 {
+        let run = |volumes| shared("headtime", ArrayModel::by_member, volumes, seed);
+        let (even, uneven) = (run([(30, 0.3), (30, 0.3)]), run([(30, 0.8), (30, 0.1)]));
+        println!("seed {seed}: 30 % each {even:.0?} IOPS, 80 % and 10 % {uneven:.0?}");
+        assert!(even[0] + even[1] > 600.0, "{even:.0?}");
+        assert!((0.9..1.1).contains(&(even[0] / even[1])), "{even:.0?}");
+        assert!(uneven[0] > 3.0 * uneven[1], "{uneven:.0?}");
+    }
 }
 
 #[test]

@@ -46,12 +46,15 @@ pub struct View<'a> {
     pub(crate) arms: &'a [ArmState],
     pub(crate) last: LastAccess,
     pub(crate) head: OnceCell<Head>,
+    /// The predicted head of each arm, as `head`.
+    pub(crate) arm_heads: OnceCell<Vec<Head>>,
 }
 
 impl<'a> View<'a> {
     /// The same view of the requests of one tenant alone.
     pub(crate) fn of(&self, state: &'a TenantState) -> View<'a> {
-        View { queue: state.queue(), head: self.head.clone(), ..*self }
+        let (head, arm_heads) = (self.head.clone(), self.arm_heads.clone());
+        View { queue: state.queue(), head, arm_heads, ..*self }
     }
 
     /// The read in the queue that the drive's cache probably answers without the arm, the oldest of
@@ -71,6 +74,7 @@ impl View<'_> {
             outstanding: commands,
             last: *last,
             head: OnceCell::new(),
+            arm_heads: OnceCell::new(),
             arms: &[],
             ..*self
         }
@@ -140,19 +144,23 @@ impl View<'_> {
 
     /// The cost of sending `queued` now.
     pub fn estimate(&self, queued: &Queued) -> Estimate {
-        let estimate = self.belief.estimate(self.head(), self.now, &queued.target);
-        if self.arms.is_empty() { estimate } else { self.with_wait(estimate, &queued.target) }
+        if self.arms.is_empty() {
+            return self.belief.estimate(self.head(), self.now, &queued.target);
+        }
+        self.estimate_of_arm(&queued.target)
     }
 
-    /// The estimate with the time for which the arm that serves `target` is busy, so that of
-    /// requests on several arms one on an idle arm is cheaper.
+    /// The estimate from the head of the arm that serves `target`, with the time for which that arm
+    /// is busy, so that of requests on several arms one on an idle arm is cheaper.
     #[cold]
-    fn with_wait(&self, estimate: Estimate, target: &Target) -> Estimate {
-        let (arms, head) = (self.belief.arms(), self.head());
-        let last = Lba::new(head.next_lba.get().saturating_sub(1));
-        if arms.arm_of(target.extent.start) != arms.arm_of(last) {
-            return estimate;
-        }
+    fn estimate_of_arm(&self, target: &Target) -> Estimate {
+        let heads = self.arm_heads.get_or_init(|| {
+            let arms = 0..self.arms.len();
+            arms.map(|arm| *self.of_arm(arm, &self.commands_of_arm(arm)).head()).collect()
+        });
+        let arm = self.belief.arms().arm_of(target.extent.start);
+        let head = arm.and_then(|arm| heads.get(arm)).unwrap_or(self.head());
+        let estimate = self.belief.estimate(head, self.now, target);
         let wait = head.free_at.saturating_since(self.now);
         Estimate { expected: estimate.expected + wait, ..estimate }
     }

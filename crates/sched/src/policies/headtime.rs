@@ -362,7 +362,8 @@ impl Policy for Headtime {
             true => self.mean_response.get(),
             false => view.mean_response,
         };
-        let view = &View { mean_response, head: view.head.clone(), ..*view };
+        let (head, arm_heads) = (view.head.clone(), view.arm_heads.clone());
+        let view = &View { mean_response, head, arm_heads, ..*view };
         if !view.shares.any_terms() {
             return self.next(view, None);
         }

@@ -105,18 +105,18 @@ impl Policy for SptfExpected {
     /// A command at the drive is no longer a candidate; with few requests that choice is worth more
     /// than the overlapped overhead. But if the next request continues at the end of the last
     /// command, overhead that is not overlapped costs a whole revolution; and an arm without a
-    /// command is idle.
+    /// command is idle. Several arms that are known by address have as many times the commands.
     fn depth(&self, view: &View<'_>) -> usize {
         let arms = view.arm_count();
-        if arms > 1 {
+        if arms > 1 && view.arms.is_empty() {
             return arms;
         }
-        let held = view.queue.len() + view.outstanding.len();
+        let held = (view.queue.len() + view.outstanding.len()) / arms;
         let two = match self.two_from {
             0 => two_are_worth_it(held, overhead(view), view.mean_response),
             from => held >= from,
         };
-        if two || continues(view).is_some() { 2 } else { 1 }
+        if two || (arms == 1 && continues(view).is_some()) { 2 * arms } else { arms }
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {

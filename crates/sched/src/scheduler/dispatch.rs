@@ -27,6 +27,7 @@ macro_rules! view {
             arms: $scheduler.arms.all(),
             last: $scheduler.last,
             head: core::cell::OnceCell::new(),
+            arm_heads: core::cell::OnceCell::new(),
         }
     };
 }
