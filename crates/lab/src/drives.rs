@@ -69,7 +69,9 @@ impl SimDrive {
                     member; choose another, such as stripe=128KiB"
             ))
         })?;
-        Ok(Self { profile, array: Some(ArrayMembers { others: loaded, stripe }), schedule })
+        let divide_at = (schedule == ArraySchedule::Member).then_some(stripe);
+        let array = ArrayMembers { others: loaded, stripe, divide_at };
+        Ok(Self { profile, array: Some(array), schedule })
     }
 
     /// The members; a drive that is no array is one.

@@ -13,6 +13,7 @@ use headtime_workload::RequestSource;
 
 use crate::array::{ArrayOptions, Raid0};
 use crate::device::Device;
+use crate::divided::Divided;
 use crate::drive::SimulatedDrive;
 use crate::engine::{Engine, EngineError, EngineObserver, StepOutcome};
 use crate::measures::{Measures, Meter};
@@ -67,6 +68,9 @@ pub struct ArrayMembers {
     pub others: Vec<Arc<DriveProfile>>,
     /// Sectors of a stripe.
     pub stripe: Sectors,
+    /// Divides requests at the ends of stripes, as a server does that schedules each member by
+    /// itself; `None` does not.
+    pub divide_at: Option<Sectors>,
 }
 
 /// A background scan of the whole drive: every sector once, then again from the start.
@@ -255,7 +259,8 @@ fn run_on<D: Device>(
         scheduler.set_fill(background.fill);
         scans = Some(ScanMeter::new(drive.capacity(), background.grain, profile.sector_size()?));
     }
-    let mut engine = Engine::new(scheduler, drive, source, None);
+    let divide_at = experiment.array.as_ref().and_then(|array| array.divide_at);
+    let mut engine = Engine::new(Divided::new(scheduler, divide_at), drive, source, None);
     let mut meter = experiment.meter(profile.sector_size()?);
     let mut at_start = None;
     let mut fault = None;
@@ -303,8 +308,9 @@ fn run_on<D: Device>(
     let by_stream = experiment.by_stream && at_start.is_some();
     let at_start = at_start.unwrap_or_else(|| Snapshot::of(&engine, end, false, scans.as_ref()));
     let seconds = end.saturating_since(at_start.at).as_secs_f64();
-    let scan = scans
-        .map(|scans| scans.measures(&at_start.scanned, seconds, &engine.scheduler.fill_report()));
+    let scan = scans.map(|scans| {
+        scans.measures(&at_start.scanned, seconds, &engine.scheduler.scheduler.fill_report())
+    });
     let (disk_time, charged) = Snapshot::of(&engine, end, by_stream, None).since(&at_start);
     let measures = meter.measures(
         end,
@@ -316,20 +322,20 @@ fn run_on<D: Device>(
     );
     Ok((
         ObservedRun { measures: Measures { scan, ..measures }, fault },
-        engine.scheduler.into_belief(),
+        engine.scheduler.scheduler.into_belief(),
     ))
 }
 
 /// Starts the first scan, or the next one after the last has finished.
 fn begin_scan<D: Device, S: RequestSource>(
-    engine: &mut Engine<Scheduler, D, S>,
+    engine: &mut Engine<Divided, D, S>,
     scans: Option<&mut ScanMeter>,
 ) {
     let now = engine.now();
     if let Some((id, sectors)) = scans.and_then(|scans| scans.next_scan(now)) {
         // Release the finished scan.
-        engine.scheduler.scan_stop(now, ScanId(id.0 - 1));
-        engine.scheduler.scan_start(now, id, sectors, ScanOptions::default());
+        engine.scheduler.scheduler.scan_stop(now, ScanId(id.0 - 1));
+        engine.scheduler.scheduler.scan_start(now, id, sectors, ScanOptions::default());
         engine.request_dispatch();
     }
 }
@@ -345,7 +351,7 @@ struct Snapshot {
 
 impl Snapshot {
     fn of<D: Device, S: RequestSource>(
-        engine: &Engine<Scheduler, D, S>,
+        engine: &Engine<Divided, D, S>,
         at: Instant,
         by_stream: bool,
         scans: Option<&ScanMeter>,
@@ -353,6 +359,7 @@ impl Snapshot {
         let mut charged = Vec::new();
         if by_stream {
             for (volume, account) in engine
+                .scheduler
                 .scheduler
                 .accounts()
                 .volumes()

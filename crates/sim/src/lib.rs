@@ -39,6 +39,7 @@ mod array;
 mod confidence;
 mod device;
 mod disk_time;
+mod divided;
 mod drive;
 mod engine;
 mod experiment;
