@@ -86,6 +86,58 @@ fn a_file_that_is_cut_off_while_served_is_not_extended_again() {
 }
 
 #[test]
+fn a_member_of_an_array_that_is_cut_off_fails_the_requests_that_need_it_and_is_named() {
+    const STRIPE: usize = 64 << 10;
+    let file = |directory: &std::path::Path, name| directory.join(name).display().to_string();
+    let sandbox = Sandbox::with_drive(|directory| {
+        let members = ["a", "b", "c"].map(|name| file(directory, name)).join(",");
+        format!("array:stripe=64KiB,{members}")
+    });
+    for name in ["a", "b", "c"] {
+        std::fs::File::create(sandbox.path(name)).unwrap().set_len(16 << 20).unwrap();
+    }
+    let server = sandbox.serve(ONE);
+    let b = file(sandbox.directory.path(), "b");
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        // Requests are divided within, at and across the ends of stripes.
+        let data = noise(1, 20 * STRIPE);
+        let mut at = 0;
+        for len in [512, STRIPE - 512, 3 * STRIPE + 1024, 20 * STRIPE].into_iter().cycle() {
+            let end = data.len().min(at + len);
+            let written = client.write(at as u64, data[at..end].to_vec()).await;
+            assert!(matches!(written, Ok(Reply::Done)), "{written:?}");
+            at = end;
+            if at == data.len() {
+                break;
+            }
+        }
+        assert!(client.read(0, data.len() as u32).await.unwrap() == data);
+        std::fs::OpenOptions::new().write(true).open(&b).unwrap().set_len(0).unwrap();
+        let mut failed = Vec::new();
+        for stripe in 0..18 {
+            match client.read((stripe * STRIPE) as u64, 512).await {
+                Ok(read) => assert!(read == data[stripe * STRIPE..][..512], "stripe {stripe}"),
+                Err(RequestError::Server { text, .. }) => {
+                    assert!(text.contains(&format!("member 2 of 3, {b}: ")), "{text}");
+                    failed.push(stripe);
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        let first = failed[0];
+        assert_eq!(failed, (first..18).step_by(3).collect::<Vec<_>>());
+        let beside = client.read(((first + 1) * STRIPE) as u64, 2 * STRIPE as u32).await;
+        assert!(beside.unwrap() == data[(first + 1) * STRIPE..][..2 * STRIPE]);
+        let across = client.read(((first + 1) * STRIPE) as u64, 2 * STRIPE as u32 + 512).await;
+        let Err(RequestError::Server { text, .. }) = across else { panic!("{across:?}") };
+        assert!(text.contains("member 2 of 3"), "{text}");
+        client.leave().await;
+    });
+    drop(server);
+}
+
+#[test]
 fn qemu_and_headtime_keep_out_of_each_other_s_files() {
     if !installed(&["qemu-io"]) {
         return;
