@@ -475,9 +475,12 @@ impl Probe {
         } else {
             Default::default()
         };
-        let accuracy =
-            |check: &SelfCheck| Accuracy { zones: zone_checks.clone(), ..check.accuracy() };
-        let stated = |profile| DriveProfile { accuracy: check.as_ref().map(accuracy), ..profile };
+        // Without a check, a table of no reads tells that the profile was measured.
+        let accuracy = Accuracy {
+            zones: zone_checks.clone(),
+            ..check.as_ref().map_or_else(Accuracy::default, SelfCheck::accuracy)
+        };
+        let stated = |profile| DriveProfile { accuracy: Some(accuracy.clone()), ..profile };
         let found = found.map(|profile| profile.map(stated));
         let invalid = found.as_ref().err().map(ToString::to_string);
         let profile = found.unwrap_or_default();

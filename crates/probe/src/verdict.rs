@@ -227,11 +227,7 @@ impl Evidence<'_> {
                 why: self.last_remark.cloned().unwrap_or_else(|| "no track was found".into()),
             };
         }
-        let Some(check) = check.filter(|check| check.reads > 0) else {
-            return Verdict::Doubtful {
-                why: "it was not checked against fresh reads; give it more time".into(),
-            };
-        };
+        let check = check.copied().unwrap_or_default();
         let why = format!(
             "of {} fresh 4 KiB reads {:.1} % completed within 50 us of the prediction, {:.1} % \
             within 150 us",
@@ -240,6 +236,9 @@ impl Evidence<'_> {
             100.0 * check.within_150_us
         );
         match check.accuracy().reliability() {
+            Reliability::Unchecked => Verdict::Doubtful {
+                why: "it was not checked against fresh reads; give it more time".into(),
+            },
             Reliability::Good => Verdict::Characterized { why },
             Reliability::Poor => Verdict::Doubtful {
                 why: format!(

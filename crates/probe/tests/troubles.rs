@@ -290,3 +290,16 @@ fn odd_small_drives_end_in_time_with_some_verdict() {
         );
     }
 }
+
+#[test]
+fn a_profile_that_was_not_checked_states_no_reads() {
+    let case = Case::parse(QUICK);
+    let mut probe = Probe::new(settings(&case.profile, case.seed));
+    let mut bench = Bench::new(case.truth);
+    while probe.stage() != Stage::SelfCheck {
+        assert!(bench.step(&mut probe), "it ended before the self-check");
+    }
+    let found = probe.finding().profile.expect("a measured profile");
+    let accuracy = found.accuracy.expect("a table of no reads");
+    assert_eq!((accuracy.reads, accuracy.broken_promises().len()), (0, 1));
+}

@@ -16,7 +16,7 @@ const WRONG: f64 = 0.50;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accuracy {
-    /// The number of reads that were compared.
+    /// The number of reads that were compared; 0 if the time ended before any was.
     pub reads: u64,
     /// The fraction (0 to 1) that completed within 50 µs of the prediction.
     pub within_50_us: f64,
@@ -46,6 +46,8 @@ pub struct ZoneAccuracy {
 /// The use of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reliability {
+    /// No prediction was compared with a read.
+    Unchecked,
     /// Most predictions mean nothing.
     Wrong,
     /// Too many predictions are wrong for promises that depend on them.
@@ -59,6 +61,7 @@ impl Accuracy {
     #[must_use]
     pub fn reliability(&self) -> Reliability {
         match self.within_150_us {
+            _ if self.reads == 0 => Reliability::Unchecked,
             share if share >= RELIABLE => Reliability::Good,
             share if share >= WRONG => Reliability::Poor,
             _ => Reliability::Wrong,
@@ -73,6 +76,9 @@ impl Accuracy {
         let late = percent(1.0 - self.within_150_us);
         match self.reliability() {
             Reliability::Good => Vec::new(),
+            Reliability::Unchecked => alloc::vec![
+                "deadlines, throughput and scans: no prediction was compared with a read".into(),
+            ],
             Reliability::Poor => alloc::vec![
                 format!(
                     "deadlines: {late:.0} % of reads complete more than 150 us from their \
@@ -114,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_reliable_profile_breaks_no_promise_and_a_poor_one_names_them() {
-        let of = |within_150_us| Accuracy { within_150_us, ..Accuracy::default() };
+        let of = |within_150_us| Accuracy { reads: 100, within_150_us, ..Accuracy::default() };
         for (share, reliability, broken) in [
             (0.95, Reliability::Good, 0),
             (0.90, Reliability::Good, 0),
@@ -125,5 +131,12 @@ mod tests {
             assert_eq!(of(share).broken_promises().len(), broken, "{share}");
         }
         assert!(of(0.8).broken_promises()[0].contains("20 % of reads"));
+    }
+
+    #[test]
+    fn a_profile_that_was_not_checked_is_not_relied_upon() {
+        let unchecked = Accuracy::default();
+        assert_eq!(unchecked.reliability(), Reliability::Unchecked);
+        assert!(unchecked.broken_promises()[0].contains("no prediction"));
     }
 }
