@@ -3,8 +3,9 @@
 //! second word is a level of noise, or `nominal` for the profile itself. `all:typical:1` is every
 //! profile as it ships, `all@nocache:typical:1` with the cache off where it has such a setup,
 //! `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by these seeds. In the
-//! environment: `STAGES=1`, `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache`
-//! removes the cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment change those of the cache.
+//! environment: `STAGES=1`, `ZONES=1`, `TRACE=1000` (the zones after each thousand reads),
+//! `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` removes the cache. `SEGMENTS=1` and
+//! `READ_AHEAD=0` in the environment change those of the cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -63,6 +64,9 @@ fn change_cache(profile: &mut DriveProfile) {
 }
 
 fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed: u64) {
+    if std::env::var("STAGES").is_ok() {
+        println!("  {}", profile.description);
+    }
     let truth = match noise {
         None => DriveTruth::nominal(profile, seed),
         Some(level) => DriveTruth::draw(&level.apply(profile), seed),
@@ -78,6 +82,10 @@ fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed:
         quick +=
             usize::from(bench.now().saturating_since(before) < headtime_units::Nanos::from_us(300));
         before = bench.now();
+        if std::env::var("TRACE").is_ok_and(|every| reads % every.parse::<i32>().unwrap() == 0) {
+            println!("  after {reads} reads, {:.1} s:", bench.now().as_secs_f64());
+            print_zones(&probe);
+        }
         if probe.stage() != stage.0 {
             let now = bench.now().as_secs_f64();
             if std::env::var("STAGES").is_ok() {
@@ -213,11 +221,11 @@ fn print_angles(finding: &Finding, truth: &DriveTruth) {
 
 fn print_zones(probe: &Probe) {
     let json = serde_json::to_value(probe).unwrap();
-    println!(
-        "  pattern {} forget {} {}",
-        json["know"]["pattern"], json["know"]["forget"], json["know"]["remarks"]
-    );
-    for zone in json["know"]["zones"].as_array().unwrap().iter().take(30) {
+    let layout = &json["results"]["layout"];
+    println!("  pattern {} {}", layout["pattern"], json["remarks"]);
+    let zones = layout["zones"].as_array().unwrap();
+    let shown = if std::env::var("TRACE").is_ok() { 2 } else { 30 };
+    for zone in zones.iter().rev().take(shown).rev() {
         let skips = zone["skips"].as_array().unwrap();
         let shown: Vec<_> = skips
             .iter()

@@ -111,6 +111,29 @@ fn zones_that_begin_in_the_middle_of_a_cylinder_are_recognized() {
 }
 
 #[test]
+fn zones_that_begin_in_the_middle_of_cylinders_with_spares_are_recognized() {
+    let mut profile = small("deskstar34gxp@nocache", 30, 4, 100);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.spares, zone.spare_cylinders) = (36, Some(1));
+        zone.reserved = 18 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+    }
+    expect_recognized(&[("18 tracks reserved of cylinders of 30".into(), profile)]);
+}
+
+#[test]
+fn zones_that_begin_in_the_middle_of_a_band_are_recognized() {
+    let mut profile = small("cheetah10k7@nocache", 4, 4, 0);
+    let band = 130;
+    profile.geometry.band_cylinders = Some(band);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.first_cylinder, zone.cylinders) = (number * 6 * band, 6 * band);
+        zone.band_skew = Some(zone.cylinder_skew + 60.0);
+        zone.reserved = 16 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+    }
+    expect_recognized(&[("16 tracks reserved in bands of 130 cylinders".into(), profile)]);
+}
+
+#[test]
 fn spares_after_every_few_cylinders_are_recognized() {
     let mut cases = Vec::new();
     for (heads, group, spares) in

@@ -428,13 +428,26 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
 
 /// Detects groups: the second part of a zone has as many skipped sectors as an equally long first
 /// part, and both end with a cylinder or band. If the first part is shorter, because sectors before
-/// the first address belong to it, two parts after it show the groups.
+/// the first address belong to it, two parts after it show the groups. As many spares as in the
+/// groups of a zone before show them at once.
 fn find_groups(zone: &mut ZoneModel, track: u64) {
     let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
     if zone.groups.is_some() || unit >= Pattern::NEVER || !track.is_multiple_of(unit) {
         return;
     }
     let Some(last) = zone.skips.last().copied() else { return };
+    if let Some((tracks, spares)) = zone.usual_groups
+        && last.sectors == spares
+        && track <= tracks
+        && (tracks - track).is_multiple_of(unit)
+        && last.lba - zone.first_lba + zone.reserved + spares == track * zone.sectors_per_track
+    {
+        // The first group of the zone, or the end of it, as those of a zone before.
+        zone.retain_skips(|skip| skip.lba != last.lba);
+        zone.begin_earlier(tracks - track);
+        zone.groups = Some(SpareGroups { lbas: tracks * zone.sectors_per_track - spares, spares });
+        return;
+    }
     let sectors_between = |zone: &ZoneModel, from: u64, to: u64| -> u64 {
         let within = zone.skips.iter().filter(|skip| (from + 1..=to).contains(&skip.lba));
         within.map(|skip| skip.sectors).sum()

@@ -71,6 +71,15 @@ impl LayoutResult {
         (self.slips.0 as f64 + 1.0) / (self.slips.1 as f64 + 1e6)
     }
 
+    /// Tracks and spares of the groups of the last zone that has some.
+    fn usual_groups(&self) -> Option<(u64, u64)> {
+        let of_zone = |zone: &ZoneModel| {
+            let groups = zone.groups?;
+            Some(((groups.lbas + groups.spares) / zone.sectors_per_track, groups.spares))
+        };
+        self.zones.iter().rev().find_map(of_zone)
+    }
+
     fn note_slips(&mut self, slips: u64, sectors: u64) {
         self.slips = (self.slips.0 + slips, self.slips.1 + sectors);
     }

@@ -22,7 +22,7 @@ use super::track_list::{
 };
 use super::walk::record_skip;
 use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, ZoneModel};
-use crate::numbers::{min_squares, part, wrap};
+use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
 /// The most tracks of a unit (guess: bands of some hundred cylinders are usual).
@@ -43,6 +43,10 @@ const FINEST_STEP: f64 = 0.003;
 const ALIKE_NOISE: f64 = 3.0;
 const ROUNDED_SECTORS: f64 = 1.0;
 const SAME_SECTORS: f64 = 0.2;
+/// A rest of the drive of fewer units is no whole zone.
+const SHORT_UNITS: u64 = 6;
+/// Two steps that differ by more sectors differ in each zone.
+const CLEAR_SECTORS: f64 = 6.0;
 /// The number of readings that determine the steps of a zone.
 const KNOWN_READINGS: usize = 24;
 /// The number of tracks read in the first period of a zone if times are noisy.
@@ -56,7 +60,7 @@ const HELD_TRACKS: u64 = 8;
 /// Finds the first zone, without its pattern.
 pub(crate) fn begin_first(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let about = rough_density(session, 0)?;
-    layout.zones = vec![begin(session, layout, 0, None, about, Pattern::PLAIN, None)?];
+    layout.zones = vec![begin(session, layout, 0, None, about, Pattern::PLAIN, None, 0)?];
     Ok(())
 }
 
@@ -75,7 +79,7 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     if sectors > length && zone.groups.is_none() {
         // Each track has spares: begin again with them.
         let groups = Some((1, sectors - length));
-        let mut zone = begin(session, layout, 0, None, length as f64, Pattern::PLAIN, groups)?;
+        let mut zone = begin(session, layout, 0, None, length as f64, Pattern::PLAIN, groups, 0)?;
         zone.groups_presumed = false;
         layout.zones = vec![zone];
         return Ok(());
@@ -302,41 +306,6 @@ fn other_step(
     Ok(None)
 }
 
-/// The angles of the first tracks, unwrapped, less the zone's first step for each track.
-pub(crate) fn rows_of(session: &mut Session, zone: &ZoneModel, tracks: u64) -> Attempt<Vec<f64>> {
-    let mut angles: Vec<f64> = Vec::new();
-    for track in 0..tracks {
-        if out_of_reach(session, zone, track) {
-            break;
-        }
-        angles.push(track_angle(session, zone, track)?);
-    }
-    let mut reached = 0.0;
-    let mut rows = vec![0.0];
-    for pair in angles.windows(2) {
-        reached += wrap(pair[1] - pair[0] - zone.steps[0]);
-        rows.push(reached);
-    }
-    Ok(rows)
-}
-
-/// Fits a pattern to unwrapped angles. The second step comes after every `unit` tracks, `phase` of
-/// which lie before the first. Returns the sum of squared residuals and the fit: the origin, the
-/// correction of a, and b less a.
-pub(crate) fn fit_pattern(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3]) {
-    let feature = |track: usize| [1.0, track as f64, ((track as u64 + phase) / unit) as f64];
-    let lines: Vec<([f64; 3], f64)> =
-        rows.iter().enumerate().map(|(track, row)| (feature(track), *row)).collect();
-    let found = min_squares(&lines, [1e-9; 3]);
-    let left: f64 = lines
-        .iter()
-        .map(|(row, value)| {
-            (row[0] * found[0] + row[1] * found[1] + row[2] * found[2] - value).powi(2)
-        })
-        .sum();
-    (left, found)
-}
-
 /// Finds a further zone at `lba` with the known pattern; `sectors` are its sectors per track, if
 /// known.
 pub(crate) fn begin_next(
@@ -347,21 +316,35 @@ pub(crate) fn begin_next(
     about: f64,
 ) -> Attempt<()> {
     let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
-    // Assume the groups of the zone before here too: as many tracks, as many spares.
-    let before = layout.zones.last();
-    let groups = before.and_then(|before| {
-        before
-            .groups
-            .map(|groups| ((groups.lbas + groups.spares) / before.sectors_per_track, groups.spares))
-    });
+    // Assume the groups of a zone before here too: as many tracks, as many spares.
+    let groups = layout.usual_groups();
     let steps = layout.zones.last().map_or([0.0; 3], |before| before.steps);
     let sectors = match sectors {
         Some(sectors) => Some(sectors),
         None => count_sectors_per_track(session, lba, about, pattern, steps)?,
     };
-    let zone = begin(session, layout, lba, sectors, about, pattern, groups)?;
-    let is_even = zone.deviation <= MIN_DEVIATION.max(UNEVEN_NOISE * session.drive.noise_turns());
-    if !is_even || !holds(session, &zone)? {
+    // Zones that begin in the middle of a cylinder or band usually all do so in the same place.
+    // A zone after an unknown range begins where the layout could resume.
+    let usual = match layout.zones.last_chunk::<2>() {
+        Some([before, last]) if !before.unknown => last.first_track(),
+        _ => 0,
+    };
+    let mut found = None;
+    for reserved in [usual, 0].into_iter().take(if usual > 0 { 2 } else { 1 }) {
+        let zone = begin(session, layout, lba, sectors, about, pattern, groups, reserved)?;
+        let is_even =
+            zone.deviation <= MIN_DEVIATION.max(UNEVEN_NOISE * session.drive.noise_turns());
+        // The rest of a drive may be too short to matter.
+        let has_steps = has_usual_steps(&zone, &steps)
+            || out_of_reach(session, &zone, zone.first_track() + SHORT_UNITS * pattern.unit);
+        let fits = is_even && has_steps && holds(session, &zone)?;
+        found = Some((zone, fits));
+        if fits {
+            break;
+        }
+    }
+    let Some((zone, fits)) = found else { return Ok(()) };
+    if !fits {
         return Err(Interruption::Failed(format!(
             "the tracks from sector {} on do not continue the pattern of those before",
             zone.first_lba
@@ -374,11 +357,19 @@ pub(crate) fn begin_next(
     Ok(())
 }
 
+/// False if the ends of a zone's cylinders or rows showed no step of their own although those of
+/// the zone before have one: then they lie elsewhere.
+fn has_usual_steps(zone: &ZoneModel, before: &[f64; 3]) -> bool {
+    let differ = |steps: &[f64; 3]| wrap(steps[1] - steps[0]).abs() * zone.sectors_per_track as f64;
+    let is_taken = zone.pattern.unit < Pattern::NEVER && zone.pattern.units > 1;
+    !is_taken || differ(&zone.steps) > 2.0 * ROUNDED_SECTORS || differ(before) < CLEAR_SECTORS
+}
+
 /// True if most of a zone's first tracks are as it predicts.
 fn holds(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
     let (mut tried, mut held) = (0, 0);
     let mut trial = zone.clone();
-    for track in 1..=HELD_TRACKS {
+    for track in (zone.first_track() + 1..).take(HELD_TRACKS as usize) {
         if !out_of_reach(session, &trial, track) {
             tried += 1;
             held += u64::from(is_as_predicted(session, &mut trial, track)?);
@@ -388,6 +379,8 @@ fn holds(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
 }
 
 /// Measures the tracks at the beginning of a zone, and its steps as far as the pattern is known.
+/// So many tracks of a whole unit, or group of spares, lie before it.
+#[allow(clippy::too_many_arguments)]
 fn begin(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -396,6 +389,7 @@ fn begin(
     about: f64,
     pattern: Pattern,
     groups: Option<(u64, u64)>,
+    before: u64,
 ) -> Attempt<ZoneModel> {
     let (lba, sectors_per_track, reserved) = match sectors {
         Some(sectors) => (lba, sectors, 0),
@@ -407,10 +401,12 @@ fn begin(
     let mut zone = ZoneModel::new(pattern, lba, sectors_per_track);
     zone.groups = groups
         .map(|(tracks, spares)| SpareGroups { lbas: tracks * sectors_per_track - spares, spares });
-    zone.groups_presumed = groups.is_some();
-    zone.reserved = reserved;
-    zone.origin = track_angle(session, &zone, 0)?;
-    zone.add_angle(0, zone.origin);
+    (zone.groups_presumed, zone.usual_groups) = (groups.is_some(), groups);
+    zone.reserved = before * sectors_per_track + reserved;
+    let first = zone.first_track();
+    zone.origin = track_angle(session, &zone, first)?;
+    zone.add_angle(first, zone.origin);
+    let border = |stride: u64, times: u64| (first / stride + times) * stride;
     // Measure each step between two neighboring tracks first, then over ever more of its kind.
     let unit = pattern.unit.min(Pattern::NEVER);
     let firsts = [(0, 1), (1, unit), (2, pattern.period())];
@@ -418,46 +414,51 @@ fn begin(
         // Of two steps with the same stride, measure the one that the pattern has: the third, if
         // rows on one surface follow each other.
         let is_taken = stride < Pattern::NEVER && pattern.steps_to(stride, None)[kind] > 0;
-        if !is_taken || out_of_reach(session, &zone, stride) {
+        if !is_taken || out_of_reach(session, &zone, border(stride, 1)) {
             continue;
         }
+        let angle = zone.track_angle(first);
         if kind == 2 && pattern.units > 1 {
             // Spares before it move it. The steps after it are learned when the walk reaches them.
             zone.steps[2] = zone.steps[1];
             tie_to_previous(session, &layout.zones, &mut zone, kind);
+            turn_to(&mut zone, first, angle);
             let mut moved = zone.clone();
             if groups.is_none()
-                && let Some(short) =
-                    short_by(session, layout, &moved, stride - 1)?.filter(|short| *short > 0)
+                && let Some(short) = short_by(session, layout, &moved, border(stride, 1) - 1)?
+                    .filter(|short| *short > 0)
             {
-                let end = moved.track_start(stride) - short;
+                let end = moved.track_start(border(stride, 1)) - short;
                 record_skip(&mut moved, Skip { lba: end, sectors: short, approximate: false });
             }
-            if !out_of_reach(session, &moved, stride) {
-                zone.steps[2] = step_before(session, &moved, stride)?;
+            if !out_of_reach(session, &moved, border(stride, 1)) {
+                zone.steps[2] = step_before(session, &moved, border(stride, 1))?;
                 zone.tied[2] = (0.0, 0.0);
                 tie_to_previous(session, &layout.zones, &mut zone, kind);
+                turn_to(&mut zone, first, angle);
             }
             continue;
         }
-        let (step, seen) = step_seen(session, &zone, stride)?;
+        let (step, seen) = step_seen(session, &zone, border(stride, 1))?;
         zone.steps[kind] = step;
         tie_to_previous(session, &layout.zones, &mut zone, kind);
+        turn_to(&mut zone, first, angle);
         zone.readings.extend(seen);
         let most = match kind {
-            0 => unit - 1,
-            1 if pattern.in_bands() => pattern.units - 1,
+            0 => unit - 1 - first % unit,
+            1 if pattern.in_bands() => pattern.units - 1 - first / unit % pattern.units,
             _ => 4,
         };
         let mut times = 1;
-        while times <= most.min(64) && !out_of_reach(session, &zone, stride * times) {
+        while times <= most.min(64) && !out_of_reach(session, &zone, border(stride, times)) {
             // A larger deviation is due to a defect or another zone, or the step is not known well
             // enough to go so far yet. In the latter case, go there in smaller steps.
-            if !is_surely_as_predicted(session, &mut zone, stride * times, MIN_DEVIATION)?
+            if !is_surely_as_predicted(session, &mut zone, border(stride, times), MIN_DEVIATION)?
                 && times > 1
                 && session.drive.noise_turns() >= QUIET_TURNS
             {
-                for track in [stride * times / 2, stride * times * 3 / 4, stride * times] {
+                let reach = border(stride, times) - first;
+                for track in [reach / 2, reach * 3 / 4, reach].map(|track| first + track) {
                     is_surely_as_predicted(session, &mut zone, track, MIN_DEVIATION)?;
                 }
             }
@@ -515,6 +516,11 @@ fn read_first_round(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> 
     Ok(())
 }
 
+/// Turns the zone so that a track has an angle, after a change of steps.
+fn turn_to(zone: &mut ZoneModel, track: u64, angle: f64) {
+    zone.origin = part(zone.origin + angle - zone.track_angle(track));
+}
+
 /// Reads the first tracks of a short pattern one by one. Later reads are at the ends of cylinders,
 /// which show the sum of the two steps, but not each of them.
 fn read_first_tracks(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> {
@@ -560,27 +566,4 @@ fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Attempt<(u64, u6
 
 pub(crate) fn out_of_reach(session: &Session, zone: &ZoneModel, track: u64) -> bool {
     zone.middle_of(track) >= session.drive.capacity
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rhythm_is_fitted_best_at_its_own_phase_and_length() {
-        for (unit, phase) in [(2, 1), (3, 0), (4, 3), (8, 5)] {
-            let rows: Vec<f64> = (0..40_u64)
-                .map(|track| 0.01 * track as f64 + 0.03 * ((track + phase) / unit) as f64)
-                .collect();
-            let best = (2..=12).flat_map(|unit| (0..unit).map(move |phase| (unit, phase))).min_by(
-                |one, two| {
-                    let left = |(unit, phase): (u64, u64)| fit_pattern(&rows, unit, phase).0;
-                    left(*one).total_cmp(&left(*two))
-                },
-            );
-            assert_eq!(best, Some((unit, phase)));
-            let (_, [_, a, b]) = fit_pattern(&rows, unit, phase);
-            assert!((a - 0.01).abs() < 1e-6 && (b - 0.03).abs() < 1e-6, "{a} {b}");
-        }
-    }
 }

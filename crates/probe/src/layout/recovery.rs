@@ -18,9 +18,10 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::{MAX_SURFACES, fit_pattern, out_of_reach, rows_of, tie_to_previous};
+use super::pattern::{MAX_SURFACES, out_of_reach, tie_to_previous};
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{first_deviation, is_as_predicted, step_before, track_angle};
+use super::track_list::{TrackList, fit_list};
 use super::walk::record_skip;
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::numbers::{median, part, wrap};
@@ -33,8 +34,10 @@ const GROWTH: u64 = 8;
 const MIN_TRIES: u64 = 64;
 /// The largest first number is the drive's tracks divided by this.
 const MIN_SKIPS: u64 = 512;
-/// The fewest tracks of a zone in the middle of the drive.
+/// The fewest tracks of a zone in the middle of the drive, and the fewest cylinders, or rows of
+/// tracks on one surface. A zone that seems shorter began in the middle of one.
 const MIN_TRACKS: u64 = 6;
+const MIN_UNITS: u64 = 2;
 /// The number of tracks measured to find two that are alike.
 const MAX_MEASURED: usize = 4;
 /// The largest difference of a track's length from its density, as a share.
@@ -48,7 +51,11 @@ pub(crate) fn mark_unknown(session: &Session, layout: &mut LayoutResult) {
     let Some(last) = layout.zones.last_mut() else { return };
     let reached = last.end_lba.unwrap_or_else(|| last.track_start(last.checked)).min(capacity);
     let least = last.first_lba
-        + if is_first { last.sectors_per_track } else { MIN_TRACKS * last.sectors_per_track };
+        + if is_first {
+            last.sectors_per_track
+        } else {
+            min_tracks(last, capacity) * last.sectors_per_track
+        };
     let model = last.clone();
     let from = if reached < least && !is_first {
         layout.zones.pop();
@@ -67,8 +74,22 @@ pub(crate) fn mark_unknown(session: &Session, layout: &mut LayoutResult) {
 pub(crate) fn is_none(zones: &[ZoneModel], capacity: u64) -> bool {
     let Some([_, last]) = zones.last_chunk::<2>() else { return false };
     last.end_lba.is_some_and(|end| {
-        end < capacity && end < last.first_lba + MIN_TRACKS * last.sectors_per_track
+        end < capacity && end < last.first_lba + min_tracks(last, capacity) * last.sectors_per_track
     })
+}
+
+/// The fewest tracks that a zone may have in the middle of the drive.
+fn min_tracks(zone: &ZoneModel, capacity: u64) -> u64 {
+    let units = match (zone.pattern.unit, zone.last_band) {
+        (Pattern::NEVER.., _) => 0,
+        // Such a zone may have a single narrow band.
+        (_, Some((_, width))) => MIN_UNITS * width,
+        (unit, None) => MIN_UNITS * unit,
+    };
+    // The place within the pattern was found, or the drive ends soon.
+    let may_be_short = zone.reserved > 0
+        || zone.first_lba + (MIN_UNITS + 1) * units * zone.sectors_per_track >= capacity;
+    if may_be_short { MIN_TRACKS } else { units.max(MIN_TRACKS) }
 }
 
 /// Begins an unknown range; directly after another one, the two are merged.
@@ -162,12 +183,13 @@ fn piece_at(
     let phased = if pattern.unit >= Pattern::NEVER {
         Some((0, [plain.steps[0], 0.0, 0.0]))
     } else if pattern.unit <= MAX_SURFACES {
-        short_phase(session, &plain, pattern)?
+        short_phase(session, layout, &plain, pattern)?
     } else {
         long_phase(session, layout, &mut plain, pattern)?
     };
     let Some((phase, steps)) = phased else { return Ok(None) };
     let mut piece = begin_at(pattern, start, sectors, phase, steps, angles[0]);
+    piece.usual_groups = layout.usual_groups();
     for (kind, step) in steps.into_iter().enumerate() {
         // Tie the steps to the usual ones but do not replace them: the origin was computed with the
         // measured steps, and a small error in each of a hundred tracks adds up.
@@ -197,21 +219,20 @@ fn begin_at(
     piece
 }
 
-/// The phase and the steps of a short pattern: the phase that fits the angles best.
+/// The phase and the steps of a short pattern: those that fit a list of the tracks best. Each has
+/// its own end there, because spares at the end of a cylinder would look like a part of its step.
 fn short_phase(
     session: &mut Session,
+    layout: &mut LayoutResult,
     plain: &ZoneModel,
     pattern: Pattern,
 ) -> Attempt<Option<(u64, [f64; 3])>> {
-    let rows = rows_of(session, plain, 3 * pattern.unit + MIN_TRACKS)?;
-    let fits = (0..pattern.unit).map(|phase| (fit_pattern(&rows, pattern.unit, phase), phase));
-    let Some(((left, [_, a, b]), phase)) = fits.min_by(|one, two| one.0.0.total_cmp(&two.0.0))
-    else {
-        return Ok(None);
-    };
-    let off = libm::sqrt(left / rows.len() as f64);
-    let first = plain.steps[0] + a;
-    Ok((off < MIN_DEVIATION / 2.0).then(|| (phase, [part(first), part(first + b), 0.0])))
+    let mut list = TrackList::default();
+    while !list.complete {
+        list.extend(session, layout, plain, 3 * pattern.unit + MIN_TRACKS)?;
+    }
+    let found = fit_list(session, &list.tracks, plain.sectors_per_track, Some(pattern.unit));
+    Ok(found.map(|found| (found.numbers[0], [found.steps[0], found.steps[1], 0.0])))
 }
 
 /// The phase and the steps of a long pattern, by searching for deviations from the common step.
@@ -346,6 +367,7 @@ fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Op
         mirror.track_angle(track),
     );
     let first = track % period;
+    found.usual_groups = piece.usual_groups;
     let off = middle_deviation(session, &found, first)?;
     found.origin = part(found.origin + off);
     for track in [0, 1, 2, 3, 4, 6, 8, 12, 16] {

@@ -109,6 +109,9 @@ pub(crate) struct ZoneModel {
     pub(crate) groups: Option<SpareGroups>,
     /// The groups are assumed from the zone before; none of their ends was reached.
     pub(crate) groups_presumed: bool,
+    /// Tracks and spares of the groups of a zone before.
+    #[serde(default)]
+    pub(crate) usual_groups: Option<(u64, u64)>,
     /// Rising by address. If only the number of slips between two places is known, they are spread
     /// evenly between them.
     pub(crate) skips: Vec<Skip>,
@@ -159,6 +162,7 @@ impl ZoneModel {
             last_band: None,
             groups: None,
             groups_presumed: false,
+            usual_groups: None,
             skips: Vec::new(),
             sums: vec![0],
             counted_at: Vec::new(),
