@@ -392,6 +392,7 @@ impl Policy for Headtime {
             self.mean_response.add(finished);
             self.unhurried.charge(finished);
         }
+        self.best.finished(finished);
         self.turns.finished(finished);
         self.streams.finished(finished);
     }

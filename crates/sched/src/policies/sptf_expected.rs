@@ -1,15 +1,17 @@
 #![doc = include_str!("../../../../docs/policies/sptf-expected.md")]
 
 use alloc::boxed::Box;
+use core::cell::Cell;
 
 use headtime_units::{Extent, Nanos};
 
+use crate::command::{Finished, Outcome};
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf::lost_before;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Estimate, Head};
 use crate::queue::{Queued, Ticket};
-use crate::request::Op;
+use crate::request::{Op, Request};
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
@@ -30,6 +32,17 @@ pub(crate) struct SptfExpected {
     horizon_responses: f64,
     power: f64,
     two_from: usize,
+    gathers: WriteGathering,
+}
+
+/// The writes that wait for room in the drive's cache, which go together: after each, the head is
+/// where the drive has destaged another, and the cheapest read is chosen from the wrong place.
+#[derive(Default)]
+struct WriteGathering {
+    /// The last write waited for room.
+    cache_is_full: bool,
+    /// Writes go until none is left.
+    writes_go: Cell<bool>,
 }
 
 impl SptfExpected {
@@ -71,6 +84,7 @@ impl SptfExpected {
             horizon_responses: parameters.get("ageing_horizon_responses"),
             power: parameters.get("ageing_power"),
             two_from: parameters.get("two_from_requests") as usize,
+            gathers: WriteGathering::default(),
         }
     }
 
@@ -80,21 +94,89 @@ impl SptfExpected {
             .map(|ticket| first_of_run(view, ticket).unwrap_or(ticket))
     }
 
-    /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
+    /// The cheapest by expected cost, with ageing, of the requests for which `among` holds; writes
+    /// are gathered where the drive's cache is full.
     pub(crate) fn cheapest(
         &self,
         view: &View<'_>,
         among: impl Fn(&Queued) -> bool,
     ) -> Option<Ticket> {
+        let age = |queued: &Queued| view.now.saturating_since(queued.submitted).as_ns() as f64;
+        let oldest_age = view.queue.oldest().map_or(0.0, age);
+        // From that age on, the oldest goes first.
+        if self.horizon_ns(view).is_some_and(|horizon| horizon <= oldest_age) {
+            return self.cheapest_of_all(view, among);
+        }
+        match self.gathers.next(view, &among) {
+            Gathered::Any => self.cheapest_of_all(view, among),
+            Gathered::Write(write) => Some(write),
+            Gathered::NoWrite => self
+                .cheapest_of_all(view, |queued| !is_cached_write(&queued.request) && among(queued)),
+        }
+    }
+
+    /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
+    fn cheapest_of_all(&self, view: &View<'_>, among: impl Fn(&Queued) -> bool) -> Option<Ticket> {
         let ready = view.ready_at();
         let cost = |estimate: &Estimate| lost_before(estimate.depart, ready) + estimate.expected;
-        let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
-        // Before the first completion there is no mean response to compare ages with.
-        if self.power == 0.0 || horizon_ns == 0.0 {
+        let Some(horizon_ns) = self.horizon_ns(view) else {
             return search::cheapest(view, among, cost);
-        }
+        };
         search::cheapest_aged(view, among, cost, |age| factor(age, horizon_ns, self.power))
     }
+
+    /// The age at which the cost of a request is zero; `None` without ageing, and before the first
+    /// completion, when there is no mean response to compare ages with.
+    fn horizon_ns(&self, view: &View<'_>) -> Option<f64> {
+        let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
+        (self.power != 0.0 && horizon_ns != 0.0).then_some(horizon_ns)
+    }
+}
+
+/// The requests that compete while writes are gathered.
+enum Gathered {
+    Any,
+    Write(Ticket),
+    NoWrite,
+}
+
+impl WriteGathering {
+    /// Writes go when the oldest has waited for one and a half mean responses. Where most requests
+    /// are writes, they are not gathered: reads would wait for too many.
+    fn next(&self, view: &View<'_>, among: impl Fn(&Queued) -> bool) -> Gathered {
+        let held = view.queue.len() + view.outstanding.len();
+        if !self.cache_is_full || held < GATHERED_FROM || !view.belief.takes_into_cache(Op::Write) {
+            return Gathered::Any;
+        }
+        let (mut first, mut writes, mut all) = (None, 0, 0);
+        for queued in view.queue.by_arrival().take(OLDEST).filter(|queued| among(queued)) {
+            all += 1;
+            if is_cached_write(&queued.request) {
+                writes += 1;
+                first = first.or(Some(queued));
+            }
+        }
+        let first = first.filter(|_| 2 * writes <= all);
+        let patience = view.mean_response * 3 / 2;
+        let go = |first: &Queued| self.writes_go.get() || first.submitted + patience <= view.now;
+        self.writes_go.set(first.is_some_and(go));
+        match first {
+            None => Gathered::Any,
+            Some(first) if self.writes_go.get() => Gathered::Write(first.ticket),
+            Some(_) => Gathered::NoWrite,
+        }
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        if finished.outcome == Outcome::Success && is_cached_write(&finished.request) {
+            self.cache_is_full = finished.disk_time > DESTAGED;
+        }
+    }
+}
+
+/// Returns true for a write that a drive with a write-back cache acknowledges from there.
+fn is_cached_write(request: &Request) -> bool {
+    request.op == Op::Write && !request.fua
 }
 
 impl Policy for SptfExpected {
@@ -121,6 +203,10 @@ impl Policy for SptfExpected {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         Choice::one(self.cheapest_or_run(view))
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        self.gathers.finished(finished);
     }
 }
 
@@ -173,6 +259,14 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
     overhead.as_ns() as f64 * held * held >= GAIN * mean_response.as_ns() as f64
 }
 
+/// A write that took longer has waited for room in the drive's cache (guess: a tenth of an access
+/// to the medium).
+const DESTAGED: Nanos = Nanos::from_ms(1);
+/// Writes are gathered with this many requests held. Measured on `nearline-20tb`: with 16, the 99th
+/// percentile gets longer; with 32 it gets shorter.
+const GATHERED_FROM: usize = 32;
+/// The oldest requests, among which writes are gathered (guess: as many as go together).
+const OLDEST: usize = 64;
 /// The maximum number of reads examined in a run (guess: more than one reader keeps outstanding).
 const LONGEST_RUN: usize = 64;
 /// The exponent with which service times fall with the number of candidates (docs/limits.md, the

@@ -14,6 +14,7 @@ mod exchange;
 mod expected;
 mod failures;
 mod flush_turns;
+mod gathered_writes;
 mod golden;
 mod guarantees;
 mod head;
