@@ -19,7 +19,8 @@ use headtime_lab::StudyCommand;
 
 /// The command line.
 #[derive(Debug, Parser)]
-#[command(name = "headtime", version, about = ABOUT, long_about = LONG_ABOUT)]
+#[command(name = "headtime", version = headtime_serve::VERSION)]
+#[command(about = ABOUT, long_about = LONG_ABOUT)]
 #[command(after_help = format!("{AFTER_HELP}{LEFT_OUT}"), max_term_width = 110)]
 pub struct Cli {
     /// The command.

@@ -81,6 +81,9 @@ pub mod volumes;
 mod web;
 mod without_effect;
 
+/// The version of this program; in release builds with the commit.
+pub const VERSION: &str = env!("HEADTIME_VERSION");
+
 pub use alone::{ALONE_EXPORT, serve_alone};
 pub use auto_table::{read_auto_table, write_auto_table};
 pub use default_paths::{
