@@ -63,6 +63,7 @@ mod disk;
 mod export;
 mod fair_semaphore;
 mod http;
+mod inherited;
 mod listener;
 pub mod maps;
 mod memory;

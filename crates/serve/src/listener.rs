@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use crate::config::Listen;
+use crate::inherited;
 use crate::socket::Socket;
 
 /// A socket that has its address and does not listen yet.
@@ -31,8 +32,13 @@ pub(crate) struct Bound {
 
 #[derive(Debug)]
 enum BoundSocket {
-    Unix { socket: OwnedFd, file: SocketFile },
+    Unix {
+        socket: OwnedFd,
+        file: SocketFile,
+    },
     Tcp(TcpSocket),
+    /// It listens already.
+    Passed(ListeningSocket),
 }
 
 /// A listening socket.
@@ -44,7 +50,11 @@ pub(crate) struct Listener {
 
 #[derive(Debug)]
 enum ListeningSocket {
-    Unix { listener: UnixListener, _file: SocketFile },
+    /// Without a file if the socket was passed: then its file is not the server's.
+    Unix {
+        listener: UnixListener,
+        _file: Option<SocketFile>,
+    },
     Tcp(TcpListener),
 }
 
@@ -73,6 +83,12 @@ pub enum BindError {
             another path"
     )]
     NoSocket { address: Listen },
+    /// A passed socket is not among the addresses.
+    #[error(
+        "systemd passed the socket {address}, which is not in listen; add it to listen, or remove \
+            it from the socket unit"
+    )]
+    Untaken { address: String },
     /// The system refused.
     #[error("{address}: {doing}: {error}")]
     System { address: Listen, doing: &'static str, error: io::Error },
@@ -82,8 +98,20 @@ pub enum BindError {
 const BACKLOG: i32 = 128;
 
 impl Bound {
-    /// Binds an address. Needs a tokio runtime.
+    /// Binds all addresses. Needs a tokio runtime.
+    pub(crate) fn all(addresses: &[Listen]) -> Result<Vec<Self>, BindError> {
+        let bound = addresses.iter().map(Self::new).collect::<Result<Vec<_>, _>>()?;
+        match inherited::untaken() {
+            Some(address) => Err(BindError::Untaken { address }),
+            None => Ok(bound),
+        }
+    }
+
+    /// Binds an address, or takes the passed socket that is bound to it. Needs a tokio runtime.
     pub(crate) fn new(address: &Listen) -> Result<Self, BindError> {
+        if let Some(passed) = passed(address).map_err(system(address, "listening"))? {
+            return Ok(Self { socket: BoundSocket::Passed(passed), address: address.clone() });
+        }
         let socket = match address {
             Listen::Unix { path, mode, .. } => {
                 let (socket, file) = bind_unix(address, path, *mode)?;
@@ -106,7 +134,7 @@ impl Bound {
                 let listener = UnixListener::from_std(StdUnixListener::from(socket))
                     .map_err(system(&address, "listening"))?;
                 file.publish(&address)?;
-                ListeningSocket::Unix { listener, _file: file }
+                ListeningSocket::Unix { listener, _file: Some(file) }
             }
             BoundSocket::Tcp(socket) => {
                 let listener =
@@ -118,6 +146,7 @@ impl Bound {
                 }
                 ListeningSocket::Tcp(listener)
             }
+            BoundSocket::Passed(socket) => socket,
         };
         Ok(Listener { socket, address })
     }
@@ -190,6 +219,25 @@ pub(crate) fn uri(address: &Listen, export: &str) -> NbdUri {
         }
     };
     NbdUri { address, export: export.to_string() }
+}
+
+/// The socket that was passed for an address, if there is one.
+fn passed(address: &Listen) -> io::Result<Option<ListeningSocket>> {
+    match address {
+        Listen::Unix { path, .. } => inherited::take_unix(path)
+            .map(|passed| {
+                passed.set_nonblocking(true)?;
+                let listener = UnixListener::from_std(passed)?;
+                Ok(ListeningSocket::Unix { listener, _file: None })
+            })
+            .transpose(),
+        Listen::Tcp { host, port, .. } => inherited::take_tcp(host, *port)
+            .map(|passed| {
+                passed.set_nonblocking(true)?;
+                TcpListener::from_std(passed).map(ListeningSocket::Tcp)
+            })
+            .transpose(),
+    }
 }
 
 /// Binds the first of the host's addresses that can be bound.

@@ -159,7 +159,7 @@ impl Server {
         let runtime = runtime.map_err(StartError::Threads)?;
         let bound = {
             let _inside = runtime.enter();
-            config.listen.iter().map(Bound::new).collect::<Result<Vec<_>, _>>()?
+            Bound::all(&config.listen)?
         };
         let (control, endpoints) = {
             let _inside = runtime.enter();
@@ -321,6 +321,8 @@ impl Server {
         let trim = runtime.spawn(release_memory(Arc::clone(&shared)));
         export_permits.push(trim);
         notify::ready();
+        // Until the runtime ends, also while the server drains.
+        runtime.spawn(notify::report_state(Arc::clone(&stats), shared.phase.clone()));
         let OpenedDrive { volumes, opening, free, drive: _ } = contents.opened;
         Ok(Self {
             runtime,

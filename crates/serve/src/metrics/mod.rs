@@ -52,11 +52,20 @@ pub(crate) async fn answer(request: Request<Incoming>, stats: Arc<Stats>) -> Res
 /// The content type of the metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Returns whether the drive's engine has answered lately.
+pub(crate) fn engine_responds(snapshot: &StatsSnapshot) -> bool {
+    age(snapshot) <= STALE
+}
+
+fn age(snapshot: &StatsSnapshot) -> Nanos {
+    RealClock.now().saturating_since(snapshot.drive.taken)
+}
+
 /// The problems that affect the service.
-fn problems(snapshot: &StatsSnapshot) -> Vec<String> {
+pub(crate) fn problems(snapshot: &StatsSnapshot) -> Vec<String> {
     let drive = &snapshot.drive;
     let mut problems = Vec::new();
-    let age = RealClock.now().saturating_since(drive.taken);
+    let age = age(snapshot);
     if age > STALE {
         problems.push(format!("the drive's engine has not answered for {age}"));
     }
