@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use headtime_io::{Locator, block_device_at, plan_knobs};
-use headtime_serve::config::{Config, TextErrors};
+use headtime_serve::config::{Config, TextErrors, config_files};
 use serde::Serialize;
 
 use headtime_console::Failure;
@@ -116,13 +116,21 @@ fn device_text(device: &Device) -> String {
     refusals.chain(notes).chain(knobs).collect()
 }
 
-/// Reads a configuration file; the inner result is what stands in it.
+/// Reads a configuration file and those in `conf.d` beside it; the inner result is their content.
 ///
 /// # Errors
-/// When the file cannot be read at all.
+/// When a file cannot be read at all.
 pub fn read(file: &Path) -> Result<Result<Config, TextErrors>, Failure> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("configuration {} cannot be read", file.display()))
+    let unreadable = |path: &Path| format!("configuration {} cannot be read", path.display());
+    let files = config_files(file)
+        .with_context(|| unreadable(&file.with_file_name("conf.d")))
         .map_err(Failure::Usage)?;
-    Ok(Config::from_toml(&file.display().to_string(), &text))
+    let mut texts = Vec::new();
+    for path in files {
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| unreadable(&path))
+            .map_err(Failure::Usage)?;
+        texts.push((path.display().to_string(), text));
+    }
+    Ok(Config::from_texts(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))))
 }

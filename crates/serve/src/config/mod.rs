@@ -19,10 +19,11 @@
 //! errors and the documentation use them ([`headtime_config`]). All errors of a file are reported
 //! together, each with file, line and column.
 //!
-//! Flags come after the file: a value given by flag replaces the file's, a volume given by flag is
-//! added or replaces the file's of the same name, and `--listen` replaces all of the file's
-//! addresses.
+//! `conf.d/*.toml` beside the file come before it ([`config_files`]), and flags after it: a value
+//! given by flag replaces the file's, a volume given by flag is added or replaces the file's of the
+//! same name, and `--listen` replaces all of the file's addresses.
 
+mod files;
 mod keys;
 mod listen;
 mod map_keys;
@@ -52,6 +53,7 @@ use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, VolumeSpec};
 
+pub use files::config_files;
 pub use headtime_config::{Key, TextErrors};
 pub use keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
 pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
@@ -278,14 +280,7 @@ impl Config {
     /// # Errors
     /// All errors of the text, each with line and column. [`Config::check`] finds what is missing.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, TextErrors> {
-        let mut config = Self::default();
-        headtime_config::read(
-            name,
-            text,
-            &mut config,
-            &[SERVER_KEYS, keys::SECTIONS, keys::ALIASES],
-        )?;
-        Ok(config)
+        Self::from_texts([(name, text)])
     }
 
     /// A configuration from flags alone.
