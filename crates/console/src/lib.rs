@@ -25,6 +25,8 @@ pub enum Failure {
     NotFound(anyhow::Error),
     /// The command was interrupted; the message tells how to continue. Exit code 130.
     Interrupted(anyhow::Error),
+    /// A program that the command ran on behalf of the user failed; its exit code is passed on.
+    Program(anyhow::Error, u8),
 }
 
 impl Failure {
@@ -41,6 +43,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
             Self::Interrupted(_) => 130,
+            Self::Program(_, code) => *code,
         }
     }
 
@@ -50,7 +53,8 @@ impl Failure {
         let (Self::Usage(error)
         | Self::Failed(error)
         | Self::NotFound(error)
-        | Self::Interrupted(error)) = self;
+        | Self::Interrupted(error)
+        | Self::Program(error, _)) = self;
         format!("{error:#}")
     }
 }

@@ -1,15 +1,19 @@
 //! `headtime serve`: volumes of one drive over NBD.
 
-use std::path::PathBuf;
+mod captive;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_serve::config::{
-    CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
+    CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, Listen, MAP_KEYS, SERVER_KEYS, TLS_KEYS,
+    VOLUME_KEYS,
 };
 use headtime_serve::{Drained, Server, StartError};
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::commands::check_config;
 use crate::hangup::Hangups;
@@ -121,6 +125,11 @@ pub struct Arguments {
     /// Print JSON: one object when clients may connect, one at the end
     #[arg(long, conflicts_with = "view")]
     pub json: bool,
+    /// Run a shell command when clients may connect, and stop when it ends, with its exit code.
+    /// Its environment has the URI of the first export in `uri` and those of all in `uris`. Without
+    /// an address to listen on, a temporary unix socket is used
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "print_uri", "view"])]
+    pub run: Option<String>,
     /// Log level on standard error; nothing is logged while the live view uses the terminal
     #[arg(long, value_enum, default_value_t = Level::Warn)]
     pub log: Level,
@@ -135,7 +144,9 @@ pub const DRAIN: Duration = Duration::from_secs(30);
 /// When the configuration is not valid, the drive cannot be opened, an address cannot be listened
 /// at, or the end was not clean.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let config = config(arguments)?;
+    let folder = arguments.run.as_ref().map(|_| tempfile::tempdir()).transpose();
+    let folder = folder.context("a folder for the socket of --run cannot be made")?;
+    let config = config(arguments, folder.as_ref().map(TempDir::path))?;
     let drained = if arguments.view {
         view(&config, arguments)?
     } else {
@@ -146,6 +157,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let server = Server::start(&config).map_err(start_failure)?;
         let reloader = server.reloader();
         hangups.answer(move || reloader.on_hangup())?;
+        if let Some(command) = &arguments.run {
+            let ran = captive::run(command, &server, &stop);
+            return ran.and(outcome(&server.drain(DRAIN)));
+        }
         if arguments.print_uri {
             let uris: Vec<String> = server.uris().into_iter().map(|export| export.uri).collect();
             print(&uris.join("\n"))?;
@@ -161,11 +176,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     outcome(&drained)
 }
 
-/// The configuration from file and flags.
+/// The configuration from file and flags. Without an address to listen at, there is a socket in
+/// `folder`.
 ///
 /// # Errors
 /// Every mistake in them.
-pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
+pub fn config(arguments: &Arguments, folder: Option<&Path>) -> Result<Config, Failure> {
     let mut config = match &arguments.config {
         Some(file) => check_config::read(file)?.map_err(Failure::usage)?,
         None => Config::default(),
@@ -199,6 +215,10 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         limits: arguments.limit.clone(),
     };
     config.apply(&flags).map_err(Failure::usage)?;
+    if let Some(folder) = folder.filter(|_| config.listen.is_empty()) {
+        let socket = format!("unix:{}", folder.join("nbd.sock").display());
+        config.listen.push(Listen::parse(&socket).map_err(Failure::usage)?);
+    }
     config.check().map_err(Failure::usage)?;
     Ok(config)
 }
