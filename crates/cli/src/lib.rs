@@ -204,7 +204,8 @@ A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, \
 nbd+unix:///EXPORT?socket=PATH, or the path of a file or block device.
 
 Exit codes: 0 success; 1 the command failed; 2 the arguments are invalid and nothing was done; \
-3 the command succeeded but found nothing; 130 interrupted.";
+3 the command succeeded but found nothing; 130 interrupted. With --json an error is one JSON \
+object on standard error.";
 
 const LEFT_OUT: &str = if cfg!(feature = "simulation") {
     ""
