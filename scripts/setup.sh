@@ -6,6 +6,8 @@
 #   setup.sh test    NBD clients and file system tools; a test whose tool is missing prints a message and skips
 #   setup.sh web     Chromium, for the test of the web page
 #   setup.sh deny    cargo-deny, for the license check
+#   setup.sh package   cargo-deb, which builds the Debian package
+#   setup.sh package-test   mmdebstrap, for the test of the package in a clean Debian
 #   setup.sh instructions   valgrind and gungraun's runner, for the instruction counts
 #
 # It installs Debian packages if apt-get exists and the user is root or has sudo without a password. Otherwise it
@@ -80,6 +82,14 @@ deny() {
     cargo install --quiet --locked --root "$tools" cargo-deny || say "cargo-deny could not be installed"
 }
 
+package() {
+    case "$("$tools/bin/cargo-deb" --version 2>/dev/null)" in *3.8.0*) return ;; esac
+    say "building cargo-deb from source, which takes a minute or two once"
+    cargo install --quiet --locked --debug --no-default-features --root "$tools" --version 3.8.0 cargo-deb
+}
+
+package_test() { command -v mmdebstrap >/dev/null || install mmdebstrap || { say "mmdebstrap is missing: install it with 'apt-get install mmdebstrap'"; exit 1; }; }
+
 instructions() {
     command -v valgrind >/dev/null || install valgrind || { say "valgrind is missing; instruction counts will be skipped"; return; }
     runner=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p;}' Cargo.lock)
@@ -95,6 +105,8 @@ case "${1:-}" in
     test) test_tools ;;
     web) web ;;
     deny) deny ;;
+    package) package ;;
+    package-test) package_test ;;
     instructions) instructions ;;
-    *) say "usage: setup.sh build|demo|test|web|deny|instructions"; exit 2 ;;
+    *) say "usage: setup.sh build|demo|test|web|deny|package|package-test|instructions"; exit 2 ;;
 esac
