@@ -366,6 +366,7 @@ mod tests {
             fill: headtime_sched::FillReport::default(),
             background: headtime_sched::BackgroundAccount::default(),
             emulation: None,
+            service: headtime_io::ServiceParts::default(),
             errors: ErrorCounts::default(),
             hung: headtime_io::HungCounts::default(),
             link: None,
@@ -376,6 +377,7 @@ mod tests {
             connections: 1,
             shared_memory: ByteSize::new(0),
             scans: Vec::new(),
+            refused: headtime_serve::RefusalCounts::default(),
             drive,
         }
     }

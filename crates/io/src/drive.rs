@@ -14,6 +14,7 @@ use crate::backend::{OpenedDrive, open};
 use crate::clock::RealClock;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::runner::{EngineRunner, EngineThreads};
+use crate::engine::slow::ServiceParts;
 use crate::engine::{DrainReport, Engine};
 use crate::locator::Locator;
 use crate::model;
@@ -112,6 +113,7 @@ impl Drive {
             fill: FillReport::default(),
             background: BackgroundAccount::default(),
             emulation: None,
+            service: ServiceParts::default(),
             errors: ErrorCounts::default(),
             hung: HungCounts::default(),
             link: backend.link(),

@@ -26,7 +26,7 @@ use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::clock::RealClock;
 use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message};
 use crate::engine::recent::{RecentLog, ServedWork};
-use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
+use crate::engine::slow::{AccountMark, AtDriveFrom, ServiceParts, SlowLog};
 use crate::lateness::Lateness;
 use crate::model::RunningMap;
 use crate::options::CommandTimeout;
@@ -94,6 +94,8 @@ pub(crate) struct Engine {
     failed_flushes: u64,
     slow: SlowLog,
     recent: RecentLog,
+    /// The split of the time of all commands.
+    service: ServiceParts,
     lateness: Lateness,
     errors: ErrorCounts,
     log_limiter: LogLimiter,
@@ -134,6 +136,7 @@ impl Engine {
             failed_flushes: 0,
             slow: SlowLog::default(),
             recent: RecentLog::default(),
+            service: ServiceParts::default(),
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
             log_limiter: LogLimiter::default(),
@@ -328,12 +331,12 @@ impl Engine {
             self.failed_flushes += 1;
             self.unflushed.note_losses(self.losses());
         }
-        let predicted = self
-            .scheduler
-            .outstanding()
-            .iter()
-            .find(|sent| sent.command == over.command)
-            .and_then(|sent| sent.predicted);
+        let outstanding = self.scheduler.outstanding();
+        let known = outstanding.iter().find(|known| known.command == over.command);
+        let predicted = known.and_then(|known| known.predicted);
+        let dispatched = known.map_or(seen, |known| known.dispatched);
+        let service = seen.saturating_since(self.last_completion.max(dispatched));
+        self.service.add(ServiceParts::of(service, predicted));
         let at_drive = AtDriveFrom { alone_from: self.last_completion, predicted };
         self.last_completion = self.last_completion.max(seen);
         let done = Done { command: over.command, finished: seen, outcome };
@@ -583,6 +586,7 @@ impl Engine {
                 bytes_late_max: counts.bytes_late_max,
                 disk_time: counts.disk_time,
             }),
+            service: self.service,
             errors: self.errors.clone(),
             hung: self.at_drive.counts(),
             link: self.backend.link(),

@@ -109,7 +109,7 @@ pub use engine::DrainReport;
 pub use engine::mailbox::OnDone;
 pub use engine::recent::{MAX_RECENT, PlatterShape, RecentWork, ServedWork, TrackSample};
 pub use engine::scan_queue::{MAX_HELD, ScanEvent, ScanStart, WriteMarks};
-pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
+pub use engine::slow::{MAX_KEPT, ServiceParts, SlowRequest, TimeParts};
 pub use headtime_mechanics::DiskTime;
 pub use kernel_settings::{
     KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, KnobStateError,

@@ -10,6 +10,7 @@ use headtime_sched::{
 };
 use headtime_units::{Instant, Nanos};
 
+use crate::engine::slow::ServiceParts;
 use crate::lateness::LatenessSummary;
 
 /// The state of one drive at one moment. Counts cover the time since the drive was opened.
@@ -56,6 +57,8 @@ pub struct DriveSnapshot {
     pub background: BackgroundAccount,
     /// The figures of an emulated drive; `None` for other drives.
     pub emulation: Option<EmulationSnapshot>,
+    /// The split of the time that commands took, those of scans included.
+    pub service: ServiceParts,
     /// The errors.
     pub errors: ErrorCounts,
     /// Commands that the drive has not answered in time.

@@ -34,6 +34,16 @@ pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option
     Some(with_suffix(&Path::new(elsewhere).join(real.file_name()?)))
 }
 
+/// A short name of a drive for people: of a file or device its name, otherwise its locator.
+pub(crate) fn drive_name(locator: &Locator) -> String {
+    let file = match locator {
+        Locator::Path(path) => path.file_name(),
+        Locator::Emulated(emulated) => emulated.backing.file_name(),
+        _ => None,
+    };
+    file.map_or_else(|| locator.to_string(), |name| name.to_string_lossy().into_owned())
+}
+
 /// The default path of a server's control socket; `None` for a drive without a local path.
 #[must_use]
 pub fn default_control_socket(locator: &Locator) -> Option<PathBuf> {

@@ -9,7 +9,7 @@ use headtime_nbd::{BlockSizes, ExportFlags, ExportInfo, ListedExport};
 use headtime_sched::{ClassId, Tenant, VolumeId};
 use headtime_units::Extent;
 
-use crate::stats::ExportStats;
+use crate::stats::{ExportStats, Refusals};
 use crate::volumes::{DriveShape, LiveVolume, VolumeClass, VolumeSettings};
 
 /// One export: a class of requests of one volume.
@@ -30,6 +30,8 @@ pub(crate) struct Exports {
     by_name: RwLock<BTreeMap<String, Arc<Export>>>,
     /// The number of exports.
     count: Arc<AtomicUsize>,
+    /// Refused connections and reservations.
+    pub(crate) refusals: Refusals,
 }
 
 /// The block sizes that exports report.

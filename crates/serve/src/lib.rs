@@ -96,6 +96,6 @@ pub use listener::BindError;
 pub use reload::Reloader;
 pub use server::{Drained, ExportUri, Server, StartError, VolumeReport};
 pub use stats::{
-    OpStats, RESPONSE_BINS_PER_DECADE, ResponseTimes, Stats, StatsSnapshot, VolumeStats,
-    response_bin, response_bins,
+    OpStats, RESPONSE_BINS_PER_DECADE, RefusalCounts, ResponseTimes, Stats, StatsSnapshot,
+    VolumeStats, response_bin, response_bins,
 };

@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, Listen};
 use crate::connection::{Phase, Shared};
 use crate::control::{ControlHandler, ServerParts, answer_clients};
-use crate::default_paths::{SocketLink, default_state_directory};
+use crate::default_paths::{SocketLink, default_state_directory, drive_name};
 use crate::fair_semaphore::FairSemaphore;
 use crate::http::{BoundHttp, HttpEndpoint, HttpError};
 use crate::listener::{BindError, Bound, Listener, uri};
@@ -297,11 +297,10 @@ impl Server {
             match listener.endpoint() {
                 HttpEndpoint::Metrics => {
                     let stats = Arc::clone(&stats);
-                    export_permits.push(
-                        runtime.spawn(listener.answer(move |request, _| {
-                            metrics::answer(request, Arc::clone(&stats))
-                        })),
-                    );
+                    let drive: Arc<str> = drive_name(locator).into();
+                    export_permits.push(runtime.spawn(listener.answer(move |request, _| {
+                        metrics::answer(request, Arc::clone(&stats), Arc::clone(&drive))
+                    })));
                 }
                 HttpEndpoint::Web => {
                     let feed = Arc::new(Feed::default());

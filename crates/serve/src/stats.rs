@@ -6,6 +6,7 @@
 //! with [`VolumeStats::since`], so that several views do not disturb each other.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,8 +35,35 @@ pub struct StatsSnapshot {
     pub shared_memory: ByteSize,
     /// Scans, by target and task.
     pub scans: Vec<ScanStatus>,
+    /// Refused connections and reservations.
+    pub refused: RefusalCounts,
     /// The drive.
     pub drive: DriveSnapshot,
+}
+
+/// The numbers of requests for admission that were refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusalCounts {
+    /// Connections beyond the maximum of the server or of an export.
+    pub connections: u64,
+    /// Changes of volumes that needed more disk time than is unreserved, dry runs included.
+    pub reservations: u64,
+}
+
+/// The live counters of [`RefusalCounts`].
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    pub(crate) connections: AtomicU64,
+    pub(crate) reservations: AtomicU64,
+}
+
+impl Refusals {
+    fn counts(&self) -> RefusalCounts {
+        RefusalCounts {
+            connections: self.connections.load(Ordering::Relaxed),
+            reservations: self.reservations.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// The statistics of one export.
@@ -143,6 +171,7 @@ impl Stats {
             connections: gauges.connections,
             shared_memory: ByteSize::new(gauges.shared_bytes),
             scans: gauges.scans,
+            refused: self.exports.refusals.counts(),
             drive: gauges.drive,
         }
     }
@@ -332,7 +361,7 @@ pub fn response_bins(times: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u32, u
     bins.into_iter().collect()
 }
 
-fn response_times() -> ResponseTimes {
+pub(crate) fn response_times() -> ResponseTimes {
     Histogram::new_with_bounds(1, HIGHEST_US, 2)
         .expect("two digits up to an hour are valid bounds of a histogram")
 }

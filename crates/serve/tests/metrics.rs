@@ -33,13 +33,41 @@ fn get(address: SocketAddr, path: &str) -> (String, String, String) {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 }
 
-/// The values, by name with labels.
-fn values(text: &str) -> BTreeMap<&str, f64> {
+/// The values, by name with labels. All have the label of the drive, which is left out.
+fn values(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
-        .map(|line| line.rsplit_once(' ').unwrap())
-        .map(|(name, value)| (name, value.parse().unwrap()))
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let (before, after) = name.split_once("drive=\"").unwrap();
+            let (_, after) = after.split_once('"').unwrap();
+            let name = format!("{before}{}", after.trim_start_matches(','));
+            (name.replace(",}", "}").replace("{}", ""), value.parse().unwrap())
+        })
         .collect()
+}
+
+#[test]
+fn text_for_older_scrapers_has_the_same_values() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(CONFIG);
+    let address = server.http_address(HttpEndpoint::Metrics).unwrap();
+    let with = |accept: &str| {
+        ask(address, &format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n"))
+    };
+    let (_, headers, plain) = with("text/plain");
+    assert!(headers.contains("text/plain; version=0.0.4"), "{headers}");
+    assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"), "{plain}");
+    assert!(plain.contains("# TYPE headtime_deadline_requests_total counter\n"), "{plain}");
+    assert!(plain.contains("# TYPE headtime_connections gauge\n"), "{plain}");
+    let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    let (_, headers, open_metrics) = with(prometheus);
+    assert!(headers.contains("application/openmetrics-text"), "{headers}");
+    let names = |text: &str| values(text).into_keys().collect::<Vec<String>>();
+    assert_eq!(names(&plain), names(&open_metrics));
+    let build = format!("headtime_build_info{{version=\"{}\"}}", headtime_serve::VERSION);
+    assert_eq!(values(&plain).get(&build), Some(&1.0), "{plain}");
+    drop(server);
 }
 
 #[test]
@@ -79,6 +107,12 @@ fn figures_say_what_was_served_in_base_units() {
         is(&format!("headtime_volume_size_bytes{{{export}}}"), 8_388_608.0);
         is(&format!("headtime_share_reserve_ratio{{{export}}}"), 0.25);
         is("headtime_connections", 1.0);
+        is("headtime_refusals_total{of=\"connection\"}", 0.0);
+        let parts = ["overhead", "seek", "rotation", "transfer", "unpredicted"];
+        let part =
+            |part| values[&format!("headtime_service_time_seconds_total{{part=\"{part}\"}}")];
+        assert!(parts.into_iter().map(part).sum::<f64>() > 0.0, "{body}");
+        assert!(body.contains("drive=\"drive"), "{body}");
         assert!(values["headtime_disk_time_seconds_total{volume=\"rec\",kind=\"service\"}"] > 0.0);
         let buckets: Vec<f64> = values
             .iter()
@@ -87,7 +121,7 @@ fn figures_say_what_was_served_in_base_units() {
             })
             .map(|(_, count)| *count)
             .collect();
-        assert!(buckets.len() == 17 && body.ends_with("# EOF\n"), "{body}");
+        assert!(buckets.len() > 160 && body.ends_with("# EOF\n"), "{body}");
         client.leave().await;
     });
     let (_, _, body) = get(address, "/metrics");
@@ -99,7 +133,10 @@ fn figures_say_what_was_served_in_base_units() {
             metric.name
         );
     }
-    let allowed = ["volume", "class", "op", "kind", "reason", "state", "errno", "outcome"];
+    let allowed = [
+        "volume", "class", "op", "kind", "reason", "state", "errno", "outcome", "part", "answer",
+        "of", "task", "version",
+    ];
     assert!(
         METRICS.iter().flat_map(|metric| metric.labels).all(|label| allowed.contains(label)),
         "a label without a bound"

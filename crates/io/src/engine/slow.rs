@@ -94,6 +94,57 @@ impl TimeParts {
     }
 }
 
+/// The parts of the service time of one command, or the sum over commands; they add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceParts {
+    /// The predicted overhead.
+    pub overhead: Nanos,
+    /// The predicted minimum seek time.
+    pub seek: Nanos,
+    /// The rest of the predicted positioning time: rotation, and the seek time beyond the minimum.
+    pub rotation: Nanos,
+    /// The predicted transfer time.
+    pub transfer: Nanos,
+    /// The service time beyond the prediction; all of it without a prediction.
+    pub unpredicted: Nanos,
+}
+
+impl ServiceParts {
+    /// Returns the names and values of the parts.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Nanos); 5] {
+        [
+            ("overhead", self.overhead),
+            ("seek", self.seek),
+            ("rotation", self.rotation),
+            ("transfer", self.transfer),
+            ("unpredicted", self.unpredicted),
+        ]
+    }
+
+    /// The parts of `service`, each at most as predicted.
+    pub(crate) fn of(mut service: Nanos, predicted: Option<PredictedService>) -> Self {
+        let PredictedService { overhead, seek, rotation, transfer } = predicted.unwrap_or_default();
+        let mut part = |predicted: Nanos| take(&mut service, predicted);
+        Self {
+            overhead: part(overhead),
+            seek: part(seek),
+            rotation: part(rotation),
+            transfer: part(transfer),
+            unpredicted: part(Nanos::MAX),
+        }
+    }
+
+    /// Adds the parts of a further command.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.overhead += more.overhead;
+        self.seek += more.seek;
+        self.rotation += more.rotation;
+        self.transfer += more.transfer;
+        self.unpredicted += more.unpredicted;
+    }
+}
+
 /// The disk time of a volume, of all volumes, and of scans at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccountMark {
@@ -195,12 +246,9 @@ fn parts(
     let held = of_wait(Nanos::MAX);
     let alone_from = at_drive.alone_from.max(finished.dispatched).min(finished.finished);
     let at_drive_queue = alone_from.saturating_since(finished.dispatched);
-    let mut alone = finished.finished.saturating_since(alone_from);
-    let mut of_alone = |part: Nanos| take(&mut alone, part);
-    let PredictedService { overhead, seek, rotation, transfer } =
-        at_drive.predicted.unwrap_or_default();
-    let (overhead, seek, rotation, transfer) =
-        (of_alone(overhead), of_alone(seek), of_alone(rotation), of_alone(transfer));
+    let alone = finished.finished.saturating_since(alone_from);
+    let ServiceParts { overhead, seek, rotation, transfer, unpredicted } =
+        ServiceParts::of(alone, at_drive.predicted);
     TimeParts {
         own_queue,
         other_volumes,
@@ -211,7 +259,7 @@ fn parts(
         seek,
         rotation,
         transfer,
-        unpredicted: of_alone(Nanos::MAX),
+        unpredicted,
     }
 }
 
@@ -225,6 +273,23 @@ fn take(from: &mut Nanos, part: Nanos) -> Nanos {
 mod tests {
     use super::*;
     use headtime_sched::{Request, StreamId};
+
+    #[test]
+    fn the_parts_of_a_service_add_up_to_it_and_none_exceeds_its_prediction() {
+        let us = Nanos::from_us;
+        let predicted =
+            PredictedService { overhead: us(1), seek: us(30), rotation: us(40), transfer: us(5) };
+        let mut sum = ServiceParts::default();
+        for (service, last) in [(100, us(24)), (50, us(0)), (0, us(0))] {
+            let parts = ServiceParts::of(us(service), Some(predicted));
+            assert_eq!(parts.unpredicted, last);
+            let total = parts.named().iter().fold(Nanos::ZERO, |total, (_, part)| total + *part);
+            assert_eq!(total, us(service));
+            sum.add(parts);
+        }
+        assert_eq!((sum.seek, sum.rotation, sum.transfer), (us(60), us(59), us(5)));
+        assert_eq!(ServiceParts::of(us(9), None).unpredicted, us(9));
+    }
 
     fn at(us: u64) -> Instant {
         Instant::ORIGIN + Nanos::from_us(us)

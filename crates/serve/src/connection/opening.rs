@@ -2,6 +2,7 @@
 //! [`super::requests`].
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use headtime_nbd::server::{CloseReason, ExportRefusal, ServerEvent};
 
@@ -79,12 +80,12 @@ impl ConnectionTask {
         // An export that was named before and not opened loses its permit.
         self.named = None;
         let found = found.and_then(|export| {
-            let export_permit = self
-                .shared
-                .export_permits
-                .join(export.tenant())
-                .try_take(1)
-                .ok_or_else(|| ExportRefusal::Policy(CROWDED.to_owned()))?;
+            let export_permit =
+                self.shared.export_permits.join(export.tenant()).try_take(1).ok_or_else(|| {
+                    let refused = &self.shared.exports.refusals.connections;
+                    refused.fetch_add(1, Ordering::Relaxed);
+                    ExportRefusal::Policy(CROWDED.to_owned())
+                })?;
             self.named = Some((Arc::clone(&export), export_permit));
             Ok(export)
         });

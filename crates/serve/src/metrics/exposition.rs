@@ -2,20 +2,23 @@
 //! snapshot.
 //!
 //! Names follow the conventions: base units, and `_total` after counters. Labels are few: `volume`
-//! and `class` (one per export), `op` (three values), and a few enumerations. No label has a
-//! client, an address or a sector.
+//! and `class` (one per export), `op` (three values), `task`, and a few enumerations; `drive`, the
+//! same everywhere. No label has a client, an address or a sector.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use headtime_io::LinkState;
-use headtime_sched::{Tenant, Waits};
+use headtime_sched::{Tenant, VolumeAccount, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use rustix::io::Errno;
 
-use crate::stats::{OpStats, StatsSnapshot, VolumeStats};
+use crate::scans::ScanStatus;
+use crate::stats::{OpStats, StatsSnapshot, VolumeStats, response_times};
 use crate::volumes::VolumeClass;
 
 /// One metric.
@@ -183,6 +186,18 @@ pub const METRICS: &[MetricFamily] = &[
         values: |snapshot, to| to.level([], snapshot.drive.queued as f64),
     },
     MetricFamily {
+        name: "service_time",
+        help: "Time of commands at the drive, split by the drive model: overhead, seek, rotation, \
+            transfer, and what was not predicted",
+        unit: Some("seconds"),
+        labels: &["part"],
+        kind: MetricType::Counter,
+        values: |snapshot, to| {
+            let mut parts = snapshot.drive.service.named().into_iter();
+            parts.try_for_each(|(part, time)| to.sum([("part", part)], time.as_secs_f64()))
+        },
+    },
+    MetricFamily {
         name: "waits",
         help: "Waits for a request that was expected soon while others were queued, by whether it \
             came (came) or not (not_yet)",
@@ -229,6 +244,20 @@ pub const METRICS: &[MetricFamily] = &[
         },
     },
     MetricFamily {
+        name: "media_errors",
+        help: "Requests that failed because the drive could not read or write sectors: EIO, \
+            ENODATA and EILSEQ of headtime_drive_errors",
+        unit: None,
+        labels: &[],
+        kind: MetricType::Counter,
+        values: |snapshot, to| {
+            let errors = &snapshot.drive.errors.by_errno;
+            let of_media =
+                MEDIA_ERRORS.iter().filter_map(|errno| errors.get(&errno.raw_os_error()));
+            to.count([], of_media.sum())
+        },
+    },
+    MetricFamily {
         name: "drive_connected",
         help: "Whether a drive over NBD is connected",
         unit: None,
@@ -238,6 +267,34 @@ pub const METRICS: &[MetricFamily] = &[
             let connected =
                 snapshot.drive.link.as_ref().map(|link| link.state == LinkState::Connected);
             connected.map_or(Ok(()), |connected| to.level([], f64::from(u8::from(connected))))
+        },
+    },
+    MetricFamily {
+        name: "admissions",
+        help: "Requests that asked for a guarantee of their deadline, by the answer",
+        unit: None,
+        labels: &["volume", "answer"],
+        kind: MetricType::Counter,
+        values: |snapshot, to| {
+            for (volume, account) in to.accounts(snapshot) {
+                let promises = account.promises;
+                to.count([volume, ("answer", "guaranteed")], promises.guaranteed)?;
+                to.count([volume, ("answer", "best_effort")], promises.best_effort)?;
+                to.count([volume, ("answer", "refused")], promises.refused)?;
+            }
+            Ok(())
+        },
+    },
+    MetricFamily {
+        name: "refusals",
+        help: "Refused connections beyond the maximum, and reservations of more disk time than is \
+            free",
+        unit: None,
+        labels: &["of"],
+        kind: MetricType::Counter,
+        values: |snapshot, to| {
+            to.count([("of", "connection")], snapshot.refused.connections)?;
+            to.count([("of", "reservation")], snapshot.refused.reservations)
         },
     },
     MetricFamily {
@@ -265,6 +322,38 @@ pub const METRICS: &[MetricFamily] = &[
         values: |snapshot, to| to.level([], snapshot.drive.scans as f64),
     },
     MetricFamily {
+        name: "scan_done",
+        help: "The fraction of its pass that a scan has read",
+        unit: Some("ratio"),
+        labels: &["volume", "task"],
+        kind: MetricType::Gauge,
+        values: |snapshot, to| to.each_scan(snapshot, ScanStatus::share_done),
+    },
+    MetricFamily {
+        name: "scan_size",
+        help: "Bytes of a pass of a scan",
+        unit: Some("bytes"),
+        labels: &["volume", "task"],
+        kind: MetricType::Gauge,
+        values: |snapshot, to| to.each_scan(snapshot, |scan| scan.bytes as f64),
+    },
+    MetricFamily {
+        name: "scan_unreadable_sectors",
+        help: "Sectors that a scan could not read",
+        unit: None,
+        labels: &["volume", "task"],
+        kind: MetricType::Gauge,
+        values: |snapshot, to| to.each_scan(snapshot, |scan| scan.errors.sectors as f64),
+    },
+    MetricFamily {
+        name: "build_info",
+        help: "The version of the server; always 1",
+        unit: None,
+        labels: &["version"],
+        kind: MetricType::Gauge,
+        values: |_, to| to.level([("version", crate::VERSION)], 1.0),
+    },
+    MetricFamily {
         name: "uptime",
         help: "Time since the server started",
         unit: Some("seconds"),
@@ -274,17 +363,59 @@ pub const METRICS: &[MetricFamily] = &[
     },
 ];
 
-/// The upper bounds of the histogram of response times, in seconds.
-const BUCKETS: [f64; 16] =
-    [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
+/// The system's codes for sectors that a drive could not read or write: of files and most drivers,
+/// of the block layer (medium error), and of the block layer (protection information).
+const MEDIA_ERRORS: [Errno; 3] = [Errno::IO, Errno::NODATA, Errno::ILSEQ];
 
-/// The metrics as OpenMetrics text.
-pub(super) fn exposition(snapshot: StatsSnapshot) -> Result<String, fmt::Error> {
-    let mut registry = Registry::with_prefix("headtime");
+/// The upper bounds of the buckets of response times, in microseconds. From 1 ms to 2 s the buckets
+/// are at most 5 % wide, so that no quantile between can be off by more: an estimate from buckets
+/// can lie at one end of a bucket and the truth at the other. Each bound is the end of a bucket of
+/// [`ResponseTimes`](crate::ResponseTimes), so that the counts are exact.
+fn bucket_ends() -> &'static [u64] {
+    static ENDS: OnceLock<Vec<u64>> = OnceLock::new();
+    ENDS.get_or_init(|| {
+        let recorded = response_times();
+        // The largest end of a recorded bucket that is not above.
+        let end = |us: u64| recorded.lowest_equivalent(us + 1) - 1;
+        let mut ends: Vec<u64> = [100, 200, 500, 1_000].map(end).to_vec();
+        let mut last = ends[3];
+        while last < 2_000_000 {
+            last = end(last * 105 / 100);
+            ends.push(last);
+        }
+        ends.extend([5_000_000, 10_000_000, 30_000_000].map(end));
+        ends
+    })
+}
+
+/// The metrics as OpenMetrics text; `drive` is the label of all.
+pub(super) fn exposition(snapshot: StatsSnapshot, drive: &str) -> Result<String, fmt::Error> {
+    let label = ("drive".into(), drive.to_owned().into());
+    let mut registry = Registry::with_prefix_and_labels("headtime", [label].into_iter());
     registry.register_collector(Box::new(Taken(snapshot)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// OpenMetrics text as the text format of Prometheus before it (0.0.4): the suffix of counters is
+/// part of their names, and there are neither units nor an end mark.
+pub(super) fn plain_text(open_metrics: &str) -> String {
+    let mut plain = String::with_capacity(open_metrics.len());
+    let is_counter = |name: &str| open_metrics.contains(&format!("# TYPE {name} counter\n"));
+    for line in open_metrics.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("UNIT" | "EOF"), ..) => continue,
+            (Some("#"), Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) => {
+                let suffix = if is_counter(name) { "_total" } else { "" };
+                plain.push_str(&format!("# {what} {name}{suffix} {rest}"));
+            }
+            _ => plain.push_str(line),
+        }
+        plain.push('\n');
+    }
+    plain
 }
 
 /// A snapshot, collected once.
@@ -348,13 +479,37 @@ impl Values<'_> {
         })
     }
 
+    /// One value for each unfinished or finished scan.
+    fn each_scan(
+        &mut self,
+        snapshot: &StatsSnapshot,
+        value: impl Fn(&ScanStatus) -> f64,
+    ) -> fmt::Result {
+        snapshot.scans.iter().try_for_each(|scan| {
+            let labels = [("volume", scan.target.as_str()), ("task", scan.task.as_str())];
+            self.level(labels, value(scan))
+        })
+    }
+
+    /// The scheduler's account of each volume.
+    fn accounts<'s>(
+        &self,
+        snapshot: &'s StatsSnapshot,
+    ) -> impl Iterator<Item = (Label<'s>, VolumeAccount)> + use<'s> {
+        let volumes = snapshot.volumes.iter().filter(|stats| stats.name == stats.volume);
+        volumes.map(|stats| {
+            let mut accounts = snapshot.drive.accounts.iter();
+            let account = accounts.find(|(id, _)| *id == stats.id).map(|(_, account)| *account);
+            (("volume", stats.volume.as_str()), account.unwrap_or_default())
+        })
+    }
+
     fn disk_time(&mut self, snapshot: &StatsSnapshot) -> fmt::Result {
         let mut busy = snapshot.drive.background.disk_time.as_secs_f64();
-        for stats in snapshot.volumes.iter().filter(|stats| stats.name == stats.volume) {
-            let account = snapshot.drive.accounts.iter().find(|(id, _)| *id == stats.id);
-            let seconds = account.map_or(0.0, |(_, account)| account.disk_time.as_secs_f64());
+        for (volume, account) in self.accounts(snapshot) {
+            let seconds = account.disk_time.as_secs_f64();
             busy += seconds;
-            self.sum([("volume", stats.volume.as_str()), ("kind", "service")], seconds)?;
+            self.sum([volume, ("kind", "service")], seconds)?;
         }
         self.sum(
             [("volume", ""), ("kind", "scan")],
@@ -385,16 +540,19 @@ impl Values<'_> {
     }
 
     fn durations(&mut self, labels: [Label<'_>; 3], op: &OpStats) -> fmt::Result {
-        let (mut buckets, mut from, mut sum) = (Vec::with_capacity(BUCKETS.len() + 1), 0, 0.0);
-        for end in BUCKETS {
-            let to = (end * 1e6) as u64;
-            buckets.push((end, op.response.count_between(from, to)));
-            from = to + 1;
+        // An operation that no client has used has no buckets.
+        if op.response.is_empty() {
+            return Ok(());
+        }
+        let ends = bucket_ends();
+        let mut buckets = Vec::with_capacity(ends.len() + 1);
+        let mut from = 0;
+        for end in ends {
+            buckets.push((*end as f64 / 1e6, op.response.count_between(from, *end)));
+            from = end + 1;
         }
         buckets.push((f64::INFINITY, op.response.count_between(from, u64::MAX)));
-        if !op.response.is_empty() {
-            sum = op.response.mean() * op.response.len() as f64 / 1e6;
-        }
+        let sum = op.response.mean() * op.response.len() as f64 / 1e6;
         self.encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
             sum,
             op.response.len(),
@@ -410,4 +568,48 @@ fn export_labels(stats: &VolumeStats) -> [Label<'_>; 2] {
         .strip_prefix(stats.volume.as_str())
         .map_or("", |rest| rest.trim_start_matches('@'));
     [("volume", stats.volume.as_str()), ("class", class)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The quantile as Prometheus computes it from buckets: linear within the bucket.
+    fn from_buckets(times: &crate::ResponseTimes, quantile: f64) -> f64 {
+        let rank = quantile * times.len() as f64;
+        let (mut from, mut seen) = (0, 0.0);
+        for end in bucket_ends() {
+            let here = times.count_between(from, *end) as f64;
+            if seen + here >= rank {
+                let start = from.saturating_sub(1) as f64;
+                return start + (*end as f64 - start) * (rank - seen) / here;
+            }
+            (from, seen) = (end + 1, seen + here);
+        }
+        panic!("{quantile} is past the last bucket")
+    }
+
+    #[test]
+    fn a_quantile_from_buckets_is_within_five_percent_from_a_millisecond_to_two_seconds() {
+        let mut worst: f64 = 0.0;
+        let mut us = 1_000;
+        while us <= 2_000_000 {
+            // All at one place, the tail alone, and spread over a third.
+            for spread in [0, 1, us / 3] {
+                let mut times = response_times();
+                let values = (0..500).map(|at| us - spread + spread * at / 500);
+                let mut exact: Vec<u64> = values.collect();
+                exact.sort_unstable();
+                exact.iter().for_each(|us| times.record(*us).unwrap());
+                let truth = exact[494] as f64;
+                let error = (from_buckets(&times, 0.99) / truth - 1.0).abs();
+                worst = worst.max(if truth < 1_000.0 { 0.0 } else { error });
+            }
+            us += us / 61;
+        }
+        assert!(worst <= 0.05, "{worst}");
+        let growth = bucket_ends().windows(2).filter(|pair| pair[0] >= 999 && pair[0] < 2_000_000);
+        growth.for_each(|pair| assert!(pair[1] * 100 <= pair[0] * 105 + 100, "{pair:?}"));
+        assert!(bucket_ends().len() <= 180, "{}", bucket_ends().len());
+    }
 }

@@ -105,6 +105,7 @@ pub(super) async fn accept(
             }
         };
         let Some(slot) = slot(&slots, &shared.arrivals).await else {
+            shared.exports.refusals.connections.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 "{peer} was rejected: {} connections have an export open, the maximum; raise \
                     connections",

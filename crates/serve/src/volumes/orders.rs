@@ -8,6 +8,7 @@
 //! see growth, and the scheduler gets the new shares. A command that fails undoes its earlier
 //! steps.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -437,7 +438,9 @@ impl Volumes {
         after: &VolumeTable,
         name: &str,
     ) -> Result<(), OrderError> {
-        after.check_reservations(before, name)?;
+        after.check_reservations(before, name).inspect_err(|_| {
+            self.exports.refusals.reservations.fetch_add(1, Ordering::Relaxed);
+        })?;
         let (volume, _) = VolumeClass::of_export(name);
         let checked =
             after.find(volume).map_or(Ok(()), |volume| shares::check(volume, self.sector()));
