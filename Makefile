@@ -26,7 +26,7 @@ TOOLS := $(TARGET)/tools/bin
 # The checks build in a folder of their own, so that they and the build of the tests do not wait for each other's lock.
 CHECKS := CARGO_TARGET_DIR=$(abspath $(TARGET))/checks
 
-.PHONY: help demo web-test test check fmt lint doc licenses build-tests unit server-only properties instructions count-instructions bench bench-nbd install-c package package-test fuzz realtime setup-build clean
+.PHONY: help demo web-test test check fmt lint doc licenses build-tests unit server-only properties instructions count-instructions bench bench-nbd install-c package package-test monitoring-test fuzz realtime setup-build clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -109,6 +109,11 @@ package: setup-build ## Build the Debian package target/debian/headtime_*.deb
 package-test: package ## Install, run and remove the package in a clean Debian; needs root
 	@scripts/setup.sh package-test
 	scripts/package-test.sh $$(ls -t $(TARGET)/debian/headtime_*.deb | head -n 1)
+
+monitoring-test: setup-build ## Check alert rules and dashboard with a Prometheus that scrapes a served emulated drive
+	@scripts/setup.sh monitoring
+	cargo build --locked --quiet -p headtime-cli
+	scripts/monitoring-test.sh $(TARGET)/debug/headtime
 
 fuzz: setup-build ## Run every fuzz target for a minute; needs a nightly compiler and cargo-fuzz
 	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do mkdir -p fuzz/found/$$target; cargo +nightly fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- -max_total_time=60 -rss_limit_mb=2048 || exit 1; done

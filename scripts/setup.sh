@@ -8,6 +8,7 @@
 #   setup.sh deny    cargo-deny, for the license check
 #   setup.sh package   cargo-deb, which builds the Debian package
 #   setup.sh package-test   mmdebstrap, for the test of the package in a clean Debian
+#   setup.sh monitoring   Prometheus, for the test of the alert rules and the dashboard
 #   setup.sh instructions   valgrind and gungraun's runner, for the instruction counts
 #
 # It installs Debian packages if apt-get exists and the user is root or has sudo without a password. Otherwise it
@@ -58,7 +59,7 @@ demo() { command -v fio >/dev/null || install fio || say "fio is missing; the de
 
 test_tools() {
     missing=""
-    for pair in fio:fio nbdinfo:libnbd-bin nbdsh:python3-libnbd nbdfuse:nbdfuse qemu-img:qemu-utils qemu-nbd:qemu-utils nbdkit:nbdkit mkfs.ext4:e2fsprogs losetup:mount pkg-config:pkgconf; do
+    for pair in fio:fio nbdinfo:libnbd-bin nbdsh:python3-libnbd nbdfuse:nbdfuse sfdisk:fdisk unshare:util-linux ip:iproute2 curl:curl openssl:openssl qemu-img:qemu-utils qemu-nbd:qemu-utils nbdkit:nbdkit mkfs.ext4:e2fsprogs losetup:mount pkg-config:pkgconf; do
         PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
     done
     # The tests of the Python package make a virtual environment.
@@ -90,6 +91,8 @@ package() {
 
 package_test() { command -v mmdebstrap >/dev/null || install mmdebstrap || { say "mmdebstrap is missing: install it with 'apt-get install mmdebstrap'"; exit 1; }; }
 
+monitoring() { command -v prometheus >/dev/null || install prometheus || { say "prometheus is missing: install it with 'apt-get install prometheus'"; exit 1; }; command -v nbdsh >/dev/null || install python3-libnbd || true; }
+
 instructions() {
     command -v valgrind >/dev/null || install valgrind || { say "valgrind is missing; instruction counts will be skipped"; return; }
     runner=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p;}' Cargo.lock)
@@ -107,6 +110,7 @@ case "${1:-}" in
     deny) deny ;;
     package) package ;;
     package-test) package_test ;;
+    monitoring) monitoring ;;
     instructions) instructions ;;
-    *) say "usage: setup.sh build|demo|test|web|deny|package|package-test|instructions"; exit 2 ;;
+    *) say "usage: setup.sh build|demo|test|web|deny|package|package-test|monitoring|instructions"; exit 2 ;;
 esac
