@@ -4,6 +4,7 @@
 //! status` finds the servers of the machine.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
@@ -142,11 +143,25 @@ impl SocketLink {
         let name = socket.file_stem()?.to_string_lossy().into_owned();
         let number = crc32c::crc32c(std::os::unix::ffi::OsStrExt::as_bytes(socket.as_os_str()));
         let link = directory.join(format!("{name}-{number:08x}.control"));
-        // Left by a server that was killed.
-        let _ = std::fs::remove_file(&link);
+        remove_dead_links(directory);
         std::os::unix::fs::symlink(&socket, &link).ok()?;
         Some(Self(link))
     }
+}
+
+/// Removes the links of servers that were killed.
+fn remove_dead_links(directory: &Path) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_dead = |path: &PathBuf| {
+        let answer = std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind());
+        path.is_symlink()
+            && path.extension().is_some_and(|extension| extension == "control")
+            && matches!(answer, Err(ErrorKind::ConnectionRefused | ErrorKind::NotFound))
+    };
+    entries.map(|entry| entry.path()).filter(is_dead).for_each(|link| {
+        // A link that stays is ignored.
+        let _ = std::fs::remove_file(link);
+    });
 }
 
 impl Drop for SocketLink {
@@ -176,6 +191,11 @@ mod tests {
         assert_eq!(found(), [first.clone(), second.clone()]);
         drop(one);
         assert_eq!(found(), [second]);
+        let count = || std::fs::read_dir(&runtime).unwrap().count();
+        let ((_three, third), before) = (listen("c.img.control"), count());
+        let link = SocketLink::within(&runtime, &third).unwrap();
+        assert_eq!((before, count()), (2, 2), "the dead link makes room for the new one");
+        drop(link);
         drop(links);
         assert!(found().is_empty() && std::fs::read_dir(&runtime).unwrap().next().is_none());
     }
