@@ -81,7 +81,9 @@ systemctl() {
     local unit=${*: -1}
     case "$* " in
         "enable --now headtime@"* | "start headtime@"*)
-            local name=${unit#headtime@} command
+            local name=${unit#headtime@} command pid
+            eval "pid=\${server_$name:-}"
+            if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then return; fi
             command=$(sed -n 's/^ExecStart=\/usr\/bin\///p' "$sources/contrib/systemd/headtime@.service")
             ${command//%i/$name} > "$work/$name.out" 2> "$work/$name.err" &
             servers+=($!)
