@@ -459,7 +459,6 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
         ),
         (of_drive(&["start", "v", "--task", "scrub", "--max-impact", "2"]), 2, "--max-impact"),
         (of_drive(&["resume", "v", "--task", "scrub"]), 2, "start one first"),
-        (headtime(&["scan", "status"]), 2, "--control PATH"),
         (headtime(&["scan", "status", "--drive", "memory:1GiB"]), 2, "--control PATH"),
         (
             headtime(&["scan", "status", "--control", text(&nobody)]),
