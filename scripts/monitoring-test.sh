@@ -40,7 +40,7 @@ children+=($!)
 until grep -q '^serving video' "$folder/served"; do sleep 0.1; kill -0 "${children[@]}"; done
 "$program" scan start db --task scrub --control "$folder/drive.img.control" >/dev/null
 for volume in db video; do
-    timeout 8 nbdsh -u "nbd+unix:///$volume?socket=$folder/nbd.sock" -c '
+    PATH=/usr/bin:$PATH timeout 8 nbdsh -u "nbd+unix:///$volume?socket=$folder/nbd.sock" -c '
 import random
 random.seed(1)
 while True:
