@@ -26,11 +26,12 @@ use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::clock::RealClock;
 use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message};
 use crate::engine::recent::{RecentLog, ServedWork};
-use crate::engine::slow::{AccountMark, AtDriveFrom, ServiceParts, SlowLog};
+use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
 use crate::lateness::Lateness;
 use crate::model::RunningMap;
 use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
+use crate::service_parts::ServiceParts;
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 use crate::tuning::Tuning;
 

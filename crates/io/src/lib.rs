@@ -77,6 +77,7 @@ mod open_error;
 mod options;
 mod profile;
 mod request;
+mod service_parts;
 mod sidecar;
 mod snapshot;
 mod sync;
@@ -109,7 +110,7 @@ pub use engine::DrainReport;
 pub use engine::mailbox::OnDone;
 pub use engine::recent::{MAX_RECENT, PlatterShape, RecentWork, ServedWork, TrackSample};
 pub use engine::scan_queue::{MAX_HELD, ScanEvent, ScanStart, WriteMarks};
-pub use engine::slow::{MAX_KEPT, ServiceParts, SlowRequest, TimeParts};
+pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
 pub use headtime_mechanics::DiskTime;
 pub use kernel_settings::{
     KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, KnobStateError,
@@ -128,6 +129,7 @@ pub use options::{
     PolicyChoice, PolicyChoiceError, WriteMode,
 };
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
+pub use service_parts::ServiceParts;
 pub use sidecar::SidecarError;
 pub use snapshot::{
     DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState,

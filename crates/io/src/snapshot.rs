@@ -10,8 +10,8 @@ use headtime_sched::{
 };
 use headtime_units::{Instant, Nanos};
 
-use crate::engine::slow::ServiceParts;
 use crate::lateness::LatenessSummary;
+use crate::service_parts::ServiceParts;
 
 /// The state of one drive at one moment. Counts cover the time since the drive was opened.
 #[derive(Clone, Debug, PartialEq)]

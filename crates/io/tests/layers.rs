@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
         "locator",
         "notifier",
         "request",
+        "service_parts",
         "snapshot",
         "sync",
         "sys",
