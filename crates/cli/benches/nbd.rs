@@ -2,10 +2,10 @@
 //! qemu-nbd on a file in memory, by fio.
 //!
 //! `make bench-nbd`, or `cargo bench -p headtime-cli --bench nbd -- --repeats 15 --seconds 1 --rw
-//! randread --policy fcfs`. All servers run from the start to the end; in each repeat fio visits
-//! each of them in turn, so that whatever the machine does meets all alike. Printed are medians and
-//! ranges over the repeats, and the median and range of the ratio to nbdkit within each repeat.
-//! Nothing here passes or fails: machines are too different for that.
+//! randread,randwrite --policy fcfs`. All servers run from the start to the end; in each repeat
+//! fio visits each of them in turn, so that whatever the machine does meets all alike. Printed
+//! are medians and ranges over the repeats, and the median and range of the ratio to nbdkit
+//! within each repeat. Nothing here passes or fails: machines are too different for that.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -33,6 +33,7 @@ struct Visit {
 struct Arguments {
     repeats: usize,
     seconds: f64,
+    /// fio's names of the patterns, separated by commas.
     rw: String,
     policy: String,
 }
@@ -73,14 +74,15 @@ fn main() -> Outcome<()> {
         versions.join(", "),
         env!("CARGO_PKG_VERSION")
     );
-    for depth in DEPTHS {
+    let patterns = arguments.rw.split(',');
+    for (rw, depth) in patterns.flat_map(|rw| DEPTHS.map(|depth| (rw, depth))) {
         let mut visits: Vec<Vec<Visit>> = vec![Vec::new(); contestants.len()];
         for _ in 0..arguments.repeats {
             for (contestant, visits) in contestants.iter().zip(&mut visits) {
-                visits.push(visit(contestant, folder.path(), depth, &arguments)?);
+                visits.push(visit(contestant, folder.path(), (rw, depth), arguments.seconds)?);
             }
         }
-        print!("{}", table(depth, &contestants, &visits));
+        print!("{}", table((rw, depth), &contestants, &visits));
     }
     Ok(())
 }
@@ -148,8 +150,8 @@ fn socket(contestant: &Contestant, folder: &Path) -> String {
 fn visit(
     contestant: &Contestant,
     folder: &Path,
-    depth: u32,
-    arguments: &Arguments,
+    (rw, depth): (&str, u32),
+    seconds: f64,
 ) -> Outcome<Visit> {
     let uri = format!("nbd+unix:///{}?socket={}", contestant.export, socket(contestant, folder));
     let output = Command::new("fio")
@@ -163,9 +165,9 @@ fn visit(
         ])
         .args([
             format!("--uri={uri}"),
-            format!("--rw={}", arguments.rw),
+            format!("--rw={rw}"),
             format!("--iodepth={depth}"),
-            format!("--runtime={}s", arguments.seconds),
+            format!("--runtime={seconds}s"),
         ])
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -175,7 +177,7 @@ fn visit(
         .map(|begin| &text[begin..])
         .ok_or_else(|| format!("fio said nothing about {}", contestant.name))?;
     let report: serde_json::Value = serde_json::from_str(json)?;
-    let side = if arguments.rw.contains("write") { "write" } else { "read" };
+    let side = if rw.contains("write") { "write" } else { "read" };
     let figure = |of: &serde_json::Value| of.as_f64().ok_or("fio's report lacks a figure");
     let figures = &report["jobs"][0][side];
     let visit = Visit {
@@ -185,7 +187,7 @@ fn visit(
     if visit.iops > 0.0 { Ok(visit) } else { Err(format!("fio served nothing from {uri}").into()) }
 }
 
-fn table(depth: u32, contestants: &[Contestant], visits: &[Vec<Visit>]) -> String {
+fn table((rw, depth): (&str, u32), contestants: &[Contestant], visits: &[Vec<Visit>]) -> String {
     let reference =
         contestants.iter().position(|contestant| contestant.name == REFERENCE).unwrap_or(0);
     let mut text = String::new();
@@ -197,8 +199,8 @@ fn table(depth: u32, contestants: &[Contestant], visits: &[Vec<Visit>]) -> Strin
         );
         let _ = writeln!(
             text,
-            "depth {depth:>2}  {:<9} {:>7.0} IOPS [{:>6.0} .. {:>6.0}]  mean {:>7.1} us [{:>6.1} \
-                .. {:>7.1}]  {:.2} of {REFERENCE}'s [{:.2} .. {:.2}]",
+            "{rw} depth {depth:>2}  {:<9} {:>7.0} IOPS [{:>6.0} .. {:>6.0}]  mean {:>7.1} us \
+                [{:>6.1} .. {:>7.1}]  {:.2} of {REFERENCE}'s [{:.2} .. {:.2}]",
             contestant.name,
             iops.median,
             iops.least,
@@ -239,8 +241,12 @@ fn version(tool: &str, flag: &str) -> String {
 
 impl Arguments {
     fn read() -> Outcome<Self> {
-        let mut arguments =
-            Self { repeats: 9, seconds: 1.0, rw: "randread".into(), policy: "fcfs".into() };
+        let mut arguments = Self {
+            repeats: 9,
+            seconds: 1.0,
+            rw: "randread,randwrite".into(),
+            policy: "fcfs".into(),
+        };
         // cargo adds --bench of its own.
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
         while let Some(word) = words.next() {
@@ -259,7 +265,7 @@ impl Arguments {
                 _ => {
                     return Err(format!(
                         "{word} is no option; there are --repeats N, --seconds S, \
-                    --rw randread|randwrite and --policy NAME"
+                    --rw PATTERN,… and --policy NAME"
                     )
                     .into());
                 }
