@@ -204,6 +204,7 @@ impl Sub for Nanos {
 }
 
 impl SubAssign for Nanos {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }

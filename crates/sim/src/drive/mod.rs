@@ -360,7 +360,7 @@ impl SimulatedDrive {
     fn idle_work(&mut self, now: Instant, arm: usize) {
         let here = &mut self.arms[arm];
         let busy_until = here.ahead.map_or(here.head_free, |ahead| here.head_free.max(ahead.until));
-        let cylinders = self.truth.profile().cylinders();
+        let cylinders = self.truth.mechanism_of(arm).layout().cylinders();
         if let Some(cylinder) = self.noise.moved_to(busy_until, now, cylinders) {
             here.head.cylinder = cylinder;
         }
