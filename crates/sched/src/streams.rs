@@ -401,7 +401,8 @@ impl Streams {
         }
     }
 
-    /// Charges a request that has finished to its owner. A run is long that has used `long`.
+    /// Charges a request that has finished to its owner. A run is long that has used `long`; as an
+    /// owner it begins at the virtual time of its volume's other requests, which have paid so far.
     pub(crate) fn finished(&mut self, finished: &Finished, long: Nanos) {
         if !finished.request.op.moves_head() {
             return;
@@ -423,6 +424,8 @@ impl Streams {
         if run.account.used >= long && !run.is_long {
             run.is_long = true;
             self.held_of_long += run.held.len();
+            run.account.virtual_time =
+                self.rests.get(&run.volume).map_or(0, |rest| rest.virtual_time);
         }
     }
 
@@ -717,7 +720,8 @@ mod tests {
         streams.finished(&finished(reads[3], now, 1), long);
         assert_eq!(streams.owner(&reads[4]), Owner::Run(RunId(0)));
         assert!(!streams.no_long_run_is_held());
-        assert_eq!(streams.account(rest).used, Nanos::from_ms(2), "its volume paid so far");
+        let times = [rest, Owner::Run(RunId(0))].map(|owner| streams.account(owner).virtual_time);
+        assert_eq!(times, [2_000_000; 2], "its volume paid so far, and it begins there");
         streams.self_check();
         streams.finished(&finished(reads[4], now, 1), long);
         assert_eq!(streams.account(rest).used, Nanos::from_ms(2));

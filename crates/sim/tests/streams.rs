@@ -7,7 +7,9 @@ use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Measures, StreamFigures, StreamMeasures, run};
 use headtime_units::{Extent, Nanos};
 use headtime_workload::file::WorkloadFile;
-use headtime_workload::{Arrivals, Interarrival, Order, Sizes, StreamConfig, ThinkTime, Workload};
+use headtime_workload::{
+    Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload,
+};
 
 fn experiment() -> Experiment {
     let profile = Arc::new(catalog::load("atlas10k").expect("the profile ships"));
@@ -290,6 +292,40 @@ fn what_the_drive_has_read_ahead_for_one_reader_does_not_wait_for_the_other() {
     for reader in &together {
         assert!(reader.iops > 0.85 * alone, "{} of {alone}: {together:?}", reader.iops);
     }
+}
+
+/// Each of twelve cameras writes 256 KiB in sequence and pauses for 150 ms: together they use a
+/// small part of the drive, and have no backlog.
+#[test]
+fn runs_that_use_little_time_do_not_wait_for_a_whole_turn_of_the_other_requests() {
+    let pause = ThinkTime::Constant(Nanos::from_ms(150));
+    let camera = StreamConfig {
+        mix: Mix::reads(0.0),
+        arrivals: Arrivals::Closed { clients: 1, think: pause },
+        ..sequential(1, 262_144)
+    };
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&camera))[0].iops;
+    let mut streams = vec![camera; 12];
+    streams.push(StreamConfig::closed(2));
+    let together = on_a_large_drive("headtime", &streams);
+    for camera in &together[..12] {
+        assert!(camera.iops > 0.7 * alone, "{} of {alone}: {together:?}", camera.iops);
+    }
+}
+
+/// Files of 2 MiB, read in sequence by eight clients, are a new run each.
+#[test]
+fn many_new_runs_have_no_larger_share_than_the_requests_beside_them() {
+    let files = StreamConfig {
+        order: Order::FixedRuns { requests: 16 },
+        positions: None,
+        arrivals: StreamConfig::closed(8).arrivals,
+        ..sequential(1, 131_072)
+    };
+    let random = StreamConfig::closed(2);
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&random))[0].iops;
+    let together = on_a_large_drive("headtime", &[files, random]);
+    assert!(together[1].iops > 0.15 * alone, "of {alone}: {together:?}");
 }
 
 /// A recorder whose requests have deadlines, a database and a backup.

@@ -17,6 +17,9 @@
 //! all owners together have one turn in a round of 800 ms (400 ms if one of them is a rest, whose
 //! clients wait one by one), and a turn is at least two changes long.
 //!
+//! A rest gives its turn up after two changes for a run that has used a whole turn less than it:
+//! runs that think, and use little time, do not wait for the backlog of others.
+//!
 //! *Order.* Start-time fair queueing by disk time (Goyal et al., SIGCOMM 1996): each owner has a
 //! virtual time, which grows with the disk time that it uses; one that comes back is at most a
 //! round earlier than the latest. Of the owners at most half a turn later than the earliest, the
@@ -166,7 +169,17 @@ impl StreamTurns {
         if let Some(turn) = turn {
             let account = self.streams.account(turn.owner);
             let alone = eligible.iter().all(|(owner, _)| *owner == turn.owner);
-            if alone || account.used.saturating_sub(turn.used) < turn.length {
+            let used = account.used.saturating_sub(turn.used);
+            // A rest gains nothing from a long turn: each of its requests costs a seek anyway.
+            let used_less = |(owner, _): &(Owner, &Queued)| {
+                matches!(owner, Owner::Run(_))
+                    && self.streams.account(*owner).virtual_time + turn.length.as_ns()
+                        <= account.virtual_time
+            };
+            let yields = matches!(turn.owner, Owner::Rest(_))
+                && used >= change * SHORTEST_CHANGES
+                && eligible.iter().any(used_less);
+            if alone || used < turn.length && !yields {
                 if eligible.iter().any(|(owner, _)| *owner == turn.owner) {
                     self.stop_waiting(tenant, view.now, Came::Yes);
                     return StreamTurn::Of(turn.owner);
