@@ -495,7 +495,15 @@ fn the_control_channel_answers_line_by_line_and_refuses_what_it_does_not_know() 
     let mut next = || answers.next().expect("an answer for each line");
     assert_eq!(
         next(),
-        serde_json::json!({"v": 1, "id": 5, "ok": {"scans": [], "impact": 0.0, "max_impact": 0.01}})
+        serde_json::json!({"v": 1, "id": 5, "ok": {
+            "scans": [],
+            "impact": 0.0,
+            "max_impact": 0.01,
+            "gaps": {
+                "used": 0, "policy": 0, "position": 0, "early": 0, "nothing_fits": 0, "bound": 0,
+                "control": 0
+            }
+        }})
     );
     for (id, kind, part) in [
         (0, "asked", "no request"),

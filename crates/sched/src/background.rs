@@ -93,6 +93,43 @@ impl FillSource {
     }
 }
 
+/// The reason why the gap before a request was left unused while a scan had pending sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnusedGap {
+    /// The policy keeps more than two commands at the drive, or sends several requests as one.
+    Policy,
+    /// It is not known where the head is: the drive model has no tracks or is not trusted, the last
+    /// request did not reach the media, or the drive's write cache decides when this one does.
+    Position,
+    /// The request may be reached a revolution early, which a read would prevent.
+    Early,
+    /// No pending sectors fit, or what fits is not worth the risk.
+    NothingFits,
+    /// Reads have used up what the bound on their impact allows.
+    Bound,
+    /// It measures the drive without reads.
+    Control,
+}
+
+impl UnusedGap {
+    /// Every reason, in the order of [`FillReport::unused`].
+    pub const ALL: [Self; 6] =
+        [Self::Policy, Self::Position, Self::Early, Self::NothingFits, Self::Bound, Self::Control];
+
+    /// The name in reports and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Position => "position",
+            Self::Early => "early",
+            Self::NothingFits => "nothing_fits",
+            Self::Bound => "bound",
+            Self::Control => "control",
+        }
+    }
+}
+
 /// Totals of background reading and its cost. Counts begin with the first scan and are never reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FillReport {
@@ -105,6 +142,9 @@ pub struct FillReport {
     pub gaps: u64,
     /// Gaps in which something was found.
     pub filled: u64,
+    /// Gaps left unused, by reason, in the order of [`UnusedGap::ALL`]; those that were not
+    /// searched, too.
+    pub unused: [u64; 6],
     /// Tracks examined in all searches.
     pub tracks: u64,
     /// Pieces rejected because the drive model's own estimate found the next request too late.

@@ -33,7 +33,9 @@ mod tunables;
 
 pub use account::{Accounts, BackgroundAccount, PromiseCounts, VolumeAccount};
 pub use arms::Arms;
-pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
+pub use background::{
+    BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions, UnusedGap,
+};
 pub use command::{
     Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome, Waits,
 };

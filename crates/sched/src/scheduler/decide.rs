@@ -36,7 +36,7 @@ use smallvec::SmallVec;
 
 use super::dispatch::view;
 use super::{Decision, Op, Queued, Scheduler, Target, Ticket};
-use crate::background::FillSource;
+use crate::background::{FillSource, UnusedGap};
 use crate::command::{Command, CommandId, HoldReason};
 use crate::freeblock::{Fill, Gap, GapUse, Piece, Rules, hull, search};
 use crate::policy::Choice;
@@ -206,7 +206,10 @@ impl Scheduler {
                 [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => {
                     self.send_with_fill(*ticket, chosen, allowed)
                 }
-                _ => self.send_chosen(&tickets),
+                _ => {
+                    self.note_unused(UnusedGap::Policy);
+                    self.send_chosen(&tickets)
+                }
             }),
             Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
             Choice::Hold { .. } | Choice::Nothing if own_any => Decision::Dispatch(match urgent {
@@ -300,11 +303,13 @@ impl Scheduler {
         let fill = self.fill.as_ref().expect("a scan is at work");
         let pending = fill.scans.has_pending() && held >= fill.settings.waiting_needed;
         // Dispatch reports an invalid choice of the policy.
-        let Some(queued) =
-            self.queue.get(ticket).filter(|queued| pending && self.has_gap_before(queued))
-        else {
+        let Some(queued) = self.queue.get(ticket).filter(|_| pending) else {
             return self.send_chosen(&[ticket]);
         };
+        if !self.has_gap_before(queued) {
+            self.note_unused(UnusedGap::Position);
+            return self.send_chosen(&[ticket]);
+        }
         let view = view!(self);
         let estimate = view.belief.estimate(view.head(), chosen, &queued.target);
         let predicted = ExpectedStart {
@@ -324,13 +329,22 @@ impl Scheduler {
         fill.predict(predicted);
         let mut filled = if early { Filled::Not } else { self.fill_gap(ticket, allowed >= DEPTH) };
         let fill = self.fill.as_mut().expect("a scan is at work");
-        if !matches!(filled, Filled::Not)
-            && fill.governor.next_use(fill.settings.controls) == GapUse::Control
-        {
+        if matches!(filled, Filled::Not) {
+            self.note_unused(if early { UnusedGap::Early } else { UnusedGap::NothingFits });
+        } else if fill.governor.next_use(fill.settings.controls) == GapUse::Control {
+            let allowed = fill.governor.may_fill();
             fill.mark(ticket, GapUse::Control);
             filled = Filled::Not;
+            self.note_unused(if allowed { UnusedGap::Control } else { UnusedGap::Bound });
         }
         self.send_filled(ticket, filled, 0)
+    }
+
+    /// Counts a gap that stays unused while a scan has pending sectors.
+    fn note_unused(&mut self, reason: UnusedGap) {
+        if let Some(fill) = self.fill.as_mut().filter(|fill| fill.scans.has_pending()) {
+            fill.report.unused[reason as usize] += 1;
+        }
     }
 
     /// Returns whether it is known from where and when the head comes to a request, and when it

@@ -3,7 +3,7 @@
 
 use headtime_sched::{
     Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, PendingSectors,
-    ReadAhead, ScanId, ScanOptions,
+    ReadAhead, ScanId, ScanOptions, UnusedGap,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -219,6 +219,10 @@ fn the_order_of_requests_is_what_it_would_be_without_a_scan_and_each_ends_when_i
             report.gaps >= report.filled && report.filled > 0 && report.tracks > report.gaps,
             "{report:?}"
         );
+        let [policy_keeps, position, early, nothing_fits, bound, control] = report.unused;
+        assert_eq!((policy_keeps, early, bound), (0, 0, 0), "{policy}: {report:?}");
+        assert_eq!(report.filled + nothing_fits + control, report.gaps, "{policy}: {report:?}");
+        assert!(report.gaps + position <= 30, "one for each request: {policy}: {report:?}");
     }
 }
 
@@ -267,6 +271,20 @@ fn without_tracks_scans_run_in_idle_time_only() {
     session.scan(1, FillSettings { tail: 0.0, ..eager() }, everything(1), ScanOptions::default());
     session.run_to_end();
     assert_eq!(sources(&session), [(FillSource::Idle, CAPACITY)]);
+    let report = session.scheduler.fill_report();
+    assert_eq!(report.unused, [0, 20, 0, 0, 0, 0], "it is not known where the head is: {report:?}");
+}
+
+#[test]
+fn gaps_of_a_policy_that_keeps_more_than_two_commands_at_the_drive_are_counted_as_its_own() {
+    let mut session = knowing("fcfs").outstanding(4).start();
+    session.scan(1, not_idle(eager()), everything(1), ScanOptions::default());
+    for id in 0..30 {
+        session.accept(read(id, id * 53 % CAPACITY, 1));
+    }
+    session.run_to_end();
+    let report = session.scheduler.fill_report();
+    assert_eq!((report.gaps, report.unused), (0, [30, 0, 0, 0, 0, 0]), "{report:?}");
 }
 
 /// A scan of a point in time reads every sector before it is overwritten, and none twice.
@@ -540,6 +558,7 @@ fn a_missed_gap_is_noticed_and_paid_back() {
     let report = session.scheduler.fill_report();
     assert!(report.late > 0 && report.delay > Nanos::ZERO, "{report:?}");
     assert!(report.filled < report.gaps / 2, "fills go on although they cost too much: {report:?}");
+    assert!(report.unused[UnusedGap::Bound as usize] > report.gaps / 4, "{report:?}");
 }
 
 #[test]

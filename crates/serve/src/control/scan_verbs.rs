@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verbs::{Answer, Arguments, parse_arguments, parse_task, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
-use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
+use crate::scans::{GapFigures, ScanError, ScanStatus, Scans, StartScan};
 
 /// The arguments of the verbs of scans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct ScanAnswer {
     pub impact: f64,
     /// The largest such growth that is allowed.
     pub max_impact: f64,
+    /// The use of the gaps before clients' requests.
+    #[serde(default)]
+    pub gaps: GapFigures,
     /// The answer comes from a scan without a server.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
@@ -128,6 +131,7 @@ fn scan_answer(scans: &Scans, selected: Vec<ScanStatus>) -> Answer {
         scans: selected,
         impact: scans.impact(),
         max_impact: scans.max_impact(),
+        gaps: scans.gaps(),
         alone: scans.is_alone(),
     })
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use headtime_io::LinkState;
-use headtime_sched::{Tenant, VolumeAccount, Waits};
+use headtime_sched::{Tenant, UnusedGap, VolumeAccount, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -344,6 +344,22 @@ pub const METRICS: &[MetricFamily] = &[
         labels: &["volume", "task"],
         kind: MetricType::Gauge,
         values: |snapshot, to| to.each_scan(snapshot, |scan| scan.errors.sectors as f64),
+    },
+    MetricFamily {
+        name: "scan_gaps",
+        help: "Gaps before requests while a scan had sectors to read, by their outcome: read in \
+            (filled), or the reason why not",
+        unit: None,
+        labels: &["outcome"],
+        kind: MetricType::Counter,
+        values: |snapshot, to| {
+            let report = &snapshot.drive.fill;
+            to.count([("outcome", "filled")], report.filled)?;
+            UnusedGap::ALL
+                .into_iter()
+                .zip(report.unused)
+                .try_for_each(|(reason, gaps)| to.count([("outcome", reason.name())], gaps))
+        },
     },
     MetricFamily {
         name: "build_info",

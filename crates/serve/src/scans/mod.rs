@@ -35,7 +35,7 @@ use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
 use output::OutputFile;
 use runner::{CommandMessage, Phase, Runner, RunnerState, ScanCommand, this_boot, words_of};
-pub use status::{DigestFigures, RangeList, ScanState, ScanStatus, SourceBytes};
+pub use status::{DigestFigures, GapFigures, RangeList, ScanState, ScanStatus, SourceBytes};
 
 /// The name of the whole drive as a target; no volume can have this name.
 pub const WHOLE_DRIVE: &str = "@drive";
@@ -281,6 +281,12 @@ impl Scans {
     #[must_use]
     pub fn impact(&self) -> f64 {
         self.handle.snapshot().fill.impact()
+    }
+
+    /// The use of the gaps before clients' requests since the first scan.
+    #[must_use]
+    pub fn gaps(&self) -> GapFigures {
+        GapFigures::of(&self.handle.snapshot().fill)
     }
 
     /// Sets or removes the extent of a target. The caller must have ended its scans.

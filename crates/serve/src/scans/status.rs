@@ -1,5 +1,6 @@
 //! [`ScanStatus`]: the status of a scan in answers, in the live view and in JSON.
 
+use headtime_sched::{FillReport, UnusedGap};
 use headtime_tasks::{Ranges, ReadSource, Scan};
 use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,26 @@ pub struct RangeList {
     pub ranges: Vec<(u64, u64)>,
     /// The number of further ranges; the state file has up to 16,384.
     pub more: usize,
+}
+
+/// The use of the gaps before clients' requests since the first scan, as numbers of gaps. A gap
+/// counts if a scan had sectors to read at that time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapFigures {
+    /// Something was read.
+    pub used: u64,
+    /// The policy keeps more than two commands at the drive, or sends several requests as one.
+    pub policy: u64,
+    /// The position of the head was not known.
+    pub position: u64,
+    /// The request might have been reached a revolution early.
+    pub early: u64,
+    /// No sectors to read were near enough.
+    pub nothing_fits: u64,
+    /// The bound on the impact was used up.
+    pub bound: u64,
+    /// Left unused to measure the impact.
+    pub control: u64,
 }
 
 /// The results of digests.
@@ -166,6 +187,71 @@ impl SourceBytes {
     }
 }
 
+/// Gaps from which on the reason why most are unused is stated.
+const ENOUGH_GAPS: u64 = 100;
+/// The share of used gaps below which that is (guess: a scan needs weeks then).
+const FEW: f64 = 0.1;
+
+impl GapFigures {
+    pub(super) fn of(report: &FillReport) -> Self {
+        let unused = |reason: UnusedGap| report.unused[reason as usize];
+        Self {
+            used: report.filled,
+            policy: unused(UnusedGap::Policy),
+            position: unused(UnusedGap::Position),
+            early: unused(UnusedGap::Early),
+            nothing_fits: unused(UnusedGap::NothingFits),
+            bound: unused(UnusedGap::Bound),
+            control: unused(UnusedGap::Control),
+        }
+    }
+
+    /// The gaps left unused, by reason.
+    #[must_use]
+    pub fn unused(&self) -> [(&'static str, u64); 6] {
+        let Self { used: _, policy, position, early, nothing_fits, bound, control } = *self;
+        [
+            ("policy", policy),
+            ("head position unknown", position),
+            ("next request possibly early", early),
+            ("nothing fits", nothing_fits),
+            ("bound on impact", bound),
+            ("control", control),
+        ]
+    }
+
+    /// All gaps.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.used + self.unused().iter().map(|(_, gaps)| gaps).sum::<u64>()
+    }
+
+    /// The remedy for the most frequent reason, where few gaps are used.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        let all = self.all();
+        if all < ENOUGH_GAPS || self.used as f64 >= FEW * all as f64 {
+            return None;
+        }
+        let (reason, _) = self.unused().into_iter().max_by_key(|(_, gaps)| *gaps)?;
+        Some(match reason {
+            "policy" => {
+                "the policy keeps more than two commands at the drive, or sends several requests \
+                    as one: set policy=headtime, and no larger `outstanding` than 2"
+            }
+            "head position unknown" => {
+                "the drive answers from its cache, or its model has no tracks or is not trusted: \
+                    see `headtime status`; characterize the drive if it has no profile"
+            }
+            "bound on impact" => "a larger max_impact lets the scan read more",
+            _ => {
+                "most requests follow each other too closely for reads between them; the scan goes \
+                    on while clients are idle"
+            }
+        })
+    }
+}
+
 impl RangeList {
     fn of(ranges: &Ranges) -> Self {
         let listed =
@@ -181,5 +267,25 @@ impl RangeList {
     pub fn in_bytes(&self, size: SectorSize) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bytes = u64::from(size.bytes());
         self.ranges.iter().map(move |(start, len)| (start * bytes, len * bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_few_gaps_are_used_the_most_frequent_reason_has_a_remedy() {
+        let report = FillReport { filled: 3, unused: [1, 20, 2, 30, 400, 4], ..Default::default() };
+        let figures = GapFigures::of(&report);
+        assert_eq!(figures.all(), 460);
+        assert_eq!(figures.unused()[4], ("bound on impact", 400));
+        assert!(figures.remedy().is_some_and(|remedy| remedy.contains("max_impact")));
+        let position = GapFigures { position: 4_000, ..figures };
+        assert!(position.remedy().is_some_and(|remedy| remedy.contains("characterize")));
+        let policy = GapFigures { policy: 4_000, ..figures };
+        assert!(policy.remedy().is_some_and(|remedy| remedy.contains("policy=headtime")));
+        assert_eq!(GapFigures { used: 60, ..figures }.remedy(), None, "a tenth is used");
+        assert_eq!(GapFigures { bound: 30, ..figures }.remedy(), None, "too few to tell");
     }
 }

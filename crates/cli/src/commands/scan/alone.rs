@@ -13,7 +13,8 @@ use headtime_serve::config::PathChoice;
 use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArguments};
 use headtime_serve::control_socket_alone;
 use headtime_serve::scans::{
-    AloneError, AloneOptions, Remembered, ScanAlone, ScanError, ScanState, StartScan, WHOLE_DRIVE,
+    AloneError, AloneOptions, GapFigures, Remembered, ScanAlone, ScanError, ScanState, StartScan,
+    WHOLE_DRIVE,
 };
 
 use super::progress::Progress;
@@ -188,7 +189,7 @@ fn remembered(drive: &Locator, state: Option<&str>) -> Result<Option<Remembered>
 }
 
 fn answer(scans: Vec<headtime_serve::scans::ScanStatus>) -> ScanAnswer {
-    ScanAnswer { scans, impact: 0.0, max_impact: 0.0, alone: true }
+    ScanAnswer { scans, impact: 0.0, max_impact: 0.0, gaps: GapFigures::default(), alone: true }
 }
 
 /// The drive that is meant; a word that is no drive's name and no file is a volume, most likely.

@@ -1,7 +1,7 @@
 //! Scans for people: how far each is, what it has found, and what is wrong with it in the end.
 
 use headtime_serve::control::ScanAnswer;
-use headtime_serve::scans::{RangeList, ScanState, ScanStatus};
+use headtime_serve::scans::{GapFigures, RangeList, ScanState, ScanStatus};
 use headtime_units::ByteSize;
 
 use headtime_console::Failure;
@@ -27,8 +27,26 @@ pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
             answer.impact * 100.0,
             answer.max_impact * 100.0
         ));
+        text.extend(gaps(&answer.gaps).map(|line| line + "\n"));
     }
     print(&text)
+}
+
+/// The use of the gaps before clients' requests, and what to change where few are used.
+fn gaps(gaps: &GapFigures) -> impl Iterator<Item = String> {
+    let all = gaps.all();
+    let percent = |part: u64| part as f64 / all as f64 * 100.0;
+    let unused = gaps.unused().into_iter().filter(|(_, gaps)| *gaps > 0);
+    let parts: Vec<String> =
+        unused.map(|(name, gaps)| format!("{name} {:.1} %", percent(gaps))).collect();
+    let line = (all > 0).then(|| {
+        let unused = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
+        format!(
+            "of {all} gaps before requests {:.1} % are used; unused: {unused}",
+            percent(gaps.used)
+        )
+    });
+    line.into_iter().chain(gaps.remedy().map(|remedy| format!("few gaps are used: {remedy}")))
 }
 
 /// Prints what was cancelled: how far it had come, and that nothing is remembered of it any more.
