@@ -117,7 +117,8 @@ impl WebSource {
         let (shape, dropped) = (recent.shape.take(), recent.dropped);
         log.extend(recent, now);
         let charges = log.charges();
-        let second = Instant::from_ns(now.as_ns().saturating_sub(HEADS_FOR.as_ns()));
+        // An event may be late, and then covers more than a second.
+        let second = Instant::from_ns(now.as_ns().saturating_sub(HEADS_FOR.as_ns())).min(at);
         let positions = Positions::of(shape.as_ref(), drive.capacity().get());
         let place = |work: &ServedWork| exports.place(owner(work));
         let platter =
