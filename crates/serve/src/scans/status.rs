@@ -206,24 +206,24 @@ impl GapFigures {
         }
     }
 
-    /// The gaps left unused, by reason.
+    /// The gaps left unused, by reason and its name for people.
     #[must_use]
-    pub fn unused(&self) -> [(&'static str, u64); 6] {
+    pub fn unused(&self) -> [(UnusedGap, &'static str, u64); 6] {
         let Self { used: _, policy, position, early, nothing_fits, bound, control } = *self;
         [
-            ("policy", policy),
-            ("head position unknown", position),
-            ("next request possibly early", early),
-            ("nothing fits", nothing_fits),
-            ("bound on impact", bound),
-            ("control", control),
+            (UnusedGap::Policy, "policy", policy),
+            (UnusedGap::Position, "head position unknown", position),
+            (UnusedGap::Early, "next request possibly early", early),
+            (UnusedGap::NothingFits, "nothing fits", nothing_fits),
+            (UnusedGap::Bound, "bound on impact", bound),
+            (UnusedGap::Control, "control", control),
         ]
     }
 
     /// All gaps.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.used + self.unused().iter().map(|(_, gaps)| gaps).sum::<u64>()
+        self.used + self.unused().iter().map(|(_, _, gaps)| gaps).sum::<u64>()
     }
 
     /// The remedy for the most frequent reason, where few gaps are used.
@@ -233,18 +233,18 @@ impl GapFigures {
         if all < ENOUGH_GAPS || self.used as f64 >= FEW * all as f64 {
             return None;
         }
-        let (reason, _) = self.unused().into_iter().max_by_key(|(_, gaps)| *gaps)?;
+        let (reason, ..) = self.unused().into_iter().max_by_key(|(_, _, gaps)| *gaps)?;
         Some(match reason {
-            "policy" => {
+            UnusedGap::Policy => {
                 "the policy keeps more than two commands at the drive, or sends several requests \
                     as one: set policy=headtime, and no larger `outstanding` than 2"
             }
-            "head position unknown" => {
+            UnusedGap::Position => {
                 "the drive answers from its cache, or its model has no tracks or is not trusted: \
                     see `headtime status`; characterize the drive if it has no profile"
             }
-            "bound on impact" => "a larger max_impact lets the scan read more",
-            _ => {
+            UnusedGap::Bound => "a larger max_impact lets the scan read more",
+            UnusedGap::Early | UnusedGap::NothingFits | UnusedGap::Control => {
                 "most requests follow each other too closely for reads between them; the scan goes \
                     on while clients are idle"
             }
@@ -275,11 +275,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_few_gaps_are_used_the_most_frequent_reason_has_a_remedy() {
+    fn where_few_gaps_are_used_the_main_reason_has_a_remedy() {
         let report = FillReport { filled: 3, unused: [1, 20, 2, 30, 400, 4], ..Default::default() };
         let figures = GapFigures::of(&report);
         assert_eq!(figures.all(), 460);
-        assert_eq!(figures.unused()[4], ("bound on impact", 400));
+        assert_eq!(figures.unused()[4], (UnusedGap::Bound, "bound on impact", 400));
         assert!(figures.remedy().is_some_and(|remedy| remedy.contains("max_impact")));
         let position = GapFigures { position: 4_000, ..figures };
         assert!(position.remedy().is_some_and(|remedy| remedy.contains("characterize")));

@@ -36,9 +36,9 @@ pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
 fn gaps(gaps: &GapFigures) -> impl Iterator<Item = String> {
     let all = gaps.all();
     let percent = |part: u64| part as f64 / all as f64 * 100.0;
-    let unused = gaps.unused().into_iter().filter(|(_, gaps)| *gaps > 0);
+    let unused = gaps.unused().into_iter().filter(|(_, _, gaps)| *gaps > 0);
     let parts: Vec<String> =
-        unused.map(|(name, gaps)| format!("{name} {:.1} %", percent(gaps))).collect();
+        unused.map(|(_, name, gaps)| format!("{name} {:.1} %", percent(gaps))).collect();
     let line = (all > 0).then(|| {
         let unused = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
         format!(
