@@ -549,6 +549,8 @@ impl Streams {
             _ => 0,
         };
         run.is_long |= from.is_long;
+        let time = &mut run.account.virtual_time;
+        *time = from.account.virtual_time.max(*time);
         run.held.extend(from.held);
         run.held.sort_unstable();
         self.ends.insert((run.volume, run.op, run.end), into);
@@ -704,6 +706,23 @@ mod tests {
         streams.submitted(now, &writes[39]);
         streams.find_bulk();
         assert_eq!(streams.owner(&writes[39]), Owner::Run(RunId(0)));
+    }
+
+    #[test]
+    fn a_short_run_that_meets_a_long_one_goes_on_at_its_virtual_time() {
+        let mut streams = Streams::default();
+        let (now, long) = (Instant::ORIGIN, Nanos::from_ms(2));
+        let short = [0, 16, 32].map(|lba| read(lba, lba, 16));
+        let other = [10_000, 10_010, 10_020].map(|lba| read(lba, lba, 10));
+        short.iter().chain(&other).for_each(|read| streams.submitted(now, read));
+        streams.finished(&finished(other[2], now, 3), long);
+        let of_long = streams.account(Owner::Run(RunId(1))).virtual_time;
+        assert_eq!(of_long, 3_000_000);
+        let meets = read(100, 48, 9_982);
+        streams.submitted(now, &meets);
+        assert_eq!(streams.owner(&meets), Owner::Run(RunId(0)));
+        assert_eq!(streams.account(Owner::Run(RunId(0))).virtual_time, of_long);
+        streams.self_check();
     }
 
     /// Two requests of 1 ms make a run long that is long from 2 ms on.
