@@ -94,6 +94,7 @@ impl Drop for Disk {
     fn drop(&mut self) {
         // The state of a server that a failing test killed outlives the attachment.
         let _ = std::fs::write(self.queue_path("nomerges"), "0");
+        let _ = std::fs::write(self.queue_path("scheduler"), "none");
         let _ = run("losetup", &["-d", &self.device]);
     }
 }
@@ -210,6 +211,36 @@ fn a_setting_without_effect_is_warned_of_and_all_are_as_before_in_the_end() {
         assert!(said.contains(expected), "`{expected}` is not in {said}");
     }
     assert_eq!(["scheduler", "nomerges", "nr_requests"].map(|file| disk.queue(file)), before);
+}
+
+#[test]
+fn a_kernel_scheduler_in_the_way_is_warned_of_until_it_is_gone() {
+    let Some(disk) = Disk::new(512) else { return };
+    let before = disk.queue("scheduler");
+    if !before.contains("mq-deadline") {
+        println!("skipped: this kernel has no mq-deadline for loop devices ({before})");
+        return;
+    }
+    let scheduler = disk.queue_path("scheduler");
+    std::fs::write(&scheduler, "mq-deadline").expect("root may");
+    let (server, _) = disk.serve(&["--kernel-knobs", "keep"]);
+    let warnings = || {
+        let status = printed(&headtime(&["status", "--drive", &disk.device, "--json"]));
+        let status: Value = serde_json::from_str(&status).expect("it prints JSON");
+        status["warnings"].to_string()
+    };
+    let during = warnings();
+    let shown = printed(&headtime(&["status", "--drive", &disk.device]));
+    std::fs::write(&scheduler, "none").expect("root may");
+    let after = warnings();
+    let said = stop(server);
+    let expected =
+        format!("{}: queue/scheduler is mq-deadline, expected none: requests may be", disk.name());
+    for text in [&during, &shown, &said] {
+        assert!(text.contains(&expected), "`{expected}` is not in {text}");
+    }
+    assert!(shown.contains(&format!("warning: {}", disk.name())), "{shown}");
+    assert!(!after.contains("queue/scheduler") && after.contains("queue/nomerges"), "{after}");
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn open(policy: &str) -> Drive {
         queue_depth: AT_DRIVE,
         fua: true,
         precise: false,
+        kernel: Vec::new(),
     };
     let options = DriveOptions {
         policy: policy.parse().expect("a policy of the table"),

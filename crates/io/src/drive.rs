@@ -90,6 +90,7 @@ impl Drive {
             queue_depth,
             fua,
             precise,
+            kernel,
         } = opened;
         let (belief, model) =
             model::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
@@ -167,6 +168,7 @@ impl Drive {
             sector_size,
             physical_block,
             divide_at,
+            kernel,
             model,
             write_mode: options.write_mode,
             next_id: AtomicU64::new(0),

@@ -113,8 +113,8 @@ pub use engine::scan_queue::{MAX_HELD, ScanEvent, ScanStart, WriteMarks};
 pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
 pub use headtime_mechanics::DiskTime;
 pub use kernel_settings::{
-    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, KnobStateError,
-    RawOptions, RawWordError, WriteCache, plan_knobs, restore_knobs,
+    KERNEL_KNOBS, KernelKnob, KernelKnobs, KernelWatch, KnobOutcome, KnobReport, KnobRestored,
+    KnobStateError, RawOptions, RawWordError, WriteCache, plan_knobs, restore_knobs,
 };
 pub use lateness::LatenessSummary;
 pub use locator::{

@@ -241,7 +241,7 @@ impl Server {
             maps: Arc::clone(&maps),
             exports: Arc::clone(&shared.exports),
         });
-        status.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        status.settings_without_effect().iter().for_each(|warning| tracing::warn!("{warning}"));
         let server = ServerParts {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),

@@ -40,7 +40,7 @@ pub struct ServerStatus {
     pub impact: f64,
     /// The largest such growth that is allowed.
     pub max_impact: f64,
-    /// Settings that have no effect.
+    /// Settings that have no effect, and settings of the kernel that hinder the drive.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -225,14 +225,14 @@ impl StatusSource {
             shared_memory_bytes: stats.shared_memory.get(),
             impact: drive.fill.impact(),
             max_impact: self.scans.max_impact(),
-            warnings: self.warnings(),
+            warnings: [self.settings_without_effect(), self.drive.hindrances()].concat(),
             drive: self.drive(drive),
             scans: stats.scans.clone(),
         }
     }
 
     /// The settings that have no effect.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn settings_without_effect(&self) -> Vec<String> {
         let tunables = self.tuner.get(&[]).unwrap_or_default();
         without_effect::warnings(&self.tuner.policy(), &tunables, &self.exports.all())
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use headtime_io::{Locator, block_device_at, plan_knobs};
+use headtime_io::{KernelKnobs, KernelWatch, Locator, block_device_at, plan_knobs};
 use headtime_serve::config::{Config, TextErrors, config_files};
 use serde::Serialize;
 
@@ -90,10 +90,17 @@ fn device(config: &Config) -> Option<Device> {
     let Some(Locator::Path(path)) = &config.drive else { return None };
     let device = block_device_at(path, &config.raw.system).ok()??;
     let knobs = plan_knobs(&device, &config.raw).into_iter();
+    let keeps = config.raw.kernel_knobs == KernelKnobs::Keep;
+    let hindrances = keeps.then(|| KernelWatch::direct(&device, &config.raw).hindrances());
     Some(Device {
         name: device.name.clone(),
         refusals: device.refusals().iter().map(ToString::to_string).collect(),
-        notes: device.rejects().iter().map(ToString::to_string).collect(),
+        notes: device
+            .rejects()
+            .iter()
+            .map(ToString::to_string)
+            .chain(hindrances.into_iter().flatten())
+            .collect(),
         knobs: knobs
             .map(|knob| Knob {
                 name: knob.name,

@@ -104,6 +104,7 @@ pub(crate) fn open(
         queue_depth,
         fua: true,
         precise: true,
+        kernel: Vec::new(),
     })
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn open(
         queue_depth: FILE_QUEUE_DEPTH,
         fua: true,
         precise: false,
+        kernel: Vec::new(),
     })
 }
 

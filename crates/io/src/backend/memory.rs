@@ -32,6 +32,7 @@ pub(crate) fn open(locator: &MemoryLocator) -> OpenedDrive {
         queue_depth: QUEUE_DEPTH,
         fua: true,
         precise: false,
+        kernel: Vec::new(),
     }
 }
 

@@ -30,6 +30,7 @@ use headtime_sched::{Belief, Command, CommandId};
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 
 use crate::drive_identity::DriveIdentity;
+use crate::kernel_settings::KernelWatch;
 use crate::profile::ReportedModel;
 use crate::snapshot::LinkSnapshot;
 
@@ -148,4 +149,6 @@ pub struct OpenedDrive {
     pub fua: bool,
     /// Completions come at a known time instead of with a notification.
     pub precise: bool,
+    /// The kernel settings of the block devices that it consists of.
+    pub kernel: Vec<KernelWatch>,
 }

@@ -76,6 +76,7 @@ fn open_array(
     let physical_block = members.iter().map(|member| member.physical_block).max();
     let fua = members.iter().all(|member| member.fua);
     let precise = members.iter().any(|member| member.precise);
+    let kernel = members.iter().flat_map(|member| member.kernel.clone()).collect();
     let (mut beliefs, mut drives) = (Vec::new(), Vec::new());
     for (opened, member) in members.into_iter().zip(&array.members) {
         let OpenedDrive { backend, belief, queue_depth, .. } = opened;
@@ -96,6 +97,7 @@ fn open_array(
         queue_depth,
         fua,
         precise,
+        kernel,
     })
 }
 

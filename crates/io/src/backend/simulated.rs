@@ -77,6 +77,7 @@ pub(crate) fn open(
         queue_depth: traits.queue_depth,
         fua: traits.fua,
         precise: false,
+        kernel: Vec::new(),
     })
 }
 

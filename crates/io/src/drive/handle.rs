@@ -16,6 +16,7 @@ use crate::engine::mailbox::{Message, OnDone};
 use crate::engine::recent::RecentWork;
 use crate::engine::scan_queue::{ScanQueue, ScanStart, WriteMarks};
 use crate::engine::slow::SlowRequest;
+use crate::kernel_settings::KernelWatch;
 use crate::model::ModelInUse;
 use crate::options::PolicyChoice;
 use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
@@ -73,6 +74,13 @@ impl DriveHandle {
     #[must_use]
     pub fn divide_at(&self) -> Option<Sectors> {
         self.link.divide_at
+    }
+
+    /// Returns a warning for each setting of the kernel that hinders the drive now. Reads a few
+    /// files of the kernel.
+    #[must_use]
+    pub fn hindrances(&self) -> Vec<String> {
+        self.link.kernel.iter().flat_map(KernelWatch::hindrances).collect()
     }
 
     /// The sectors of `len` bytes from byte `offset`. Not checked against the drive's size;

@@ -8,6 +8,7 @@ use headtime_units::{Instant, SectorSize, Sectors};
 
 use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message, OnDone, Permit};
 use crate::engine::runner::EngineRunner;
+use crate::kernel_settings::KernelWatch;
 use crate::model::ModelInUse;
 use crate::options::WriteMode;
 use crate::request::{Io, SubmitError};
@@ -20,6 +21,7 @@ pub(crate) struct DriveLink {
     pub(crate) sector_size: SectorSize,
     pub(crate) physical_block: u32,
     pub(crate) divide_at: Option<Sectors>,
+    pub(crate) kernel: Vec<KernelWatch>,
     pub(crate) model: ModelInUse,
     pub(crate) write_mode: WriteMode,
     pub(crate) next_id: AtomicU64,

@@ -172,6 +172,7 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
         queue_depth: 4,
         fua,
         precise: false,
+        kernel: Vec::new(),
     };
     let drive = Drive::start(opened, &options, notifier, "puppet").expect("a thread is to be had");
     (drive, puppet)

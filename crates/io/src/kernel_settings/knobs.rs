@@ -61,7 +61,7 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
         without: "neighboring commands may be merged by the kernel, which blurs measured times",
     },
     KernelKnob {
-        name: "queue_depth",
+        name: QUEUE_DEPTH,
         files: &["device/queue_depth", "queue/nr_requests"],
         requested: |options| options.queue_depth.map(|depth| depth.to_string()),
         why: "the drive's own queue reorders too; how much of it is used is the owner's choice",
@@ -450,7 +450,7 @@ fn left_alone(
 }
 
 /// The file below `directory` that `pattern` names, where `*` is whichever directory comes first.
-fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
+pub(super) fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
     let mut path = directory.to_owned();
     for part in pattern.split('/') {
         if part == "*" {
@@ -467,6 +467,8 @@ fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
 
 /// The knob that others depend on.
 const SCHEDULER: &str = "scheduler";
+/// The knob that bounds the commands at the drive.
+pub(super) const QUEUE_DEPTH: &str = "queue_depth";
 
 /// The settings that the kernel changes when the scheduler changes, beside the scheduler's own
 /// settings in `queue/iosched`.

@@ -80,7 +80,7 @@ pub const VERBS: &[ControlVerb] = &[
         let server = handler.server()?;
         let mut changed = server.tuner.set(&arguments.parse::<SetTunables>()?)?;
         if !changed.dry_run {
-            changed.notes.extend(server.status.warnings());
+            changed.notes.extend(server.status.settings_without_effect());
         }
         to_json(&changed)
     }),

@@ -233,6 +233,7 @@ impl PowerCutDrive {
             queue_depth: self.queue_depth,
             fua: self.fua,
             precise: false,
+            kernel: Vec::new(),
             backend: Box::new(PowerCutBackend {
                 shared,
                 rng: ChaCha8Rng::seed_from_u64(self.seed),

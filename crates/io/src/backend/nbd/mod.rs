@@ -83,6 +83,7 @@ pub(crate) fn open(
         queue_depth: locator.queue_depth,
         fua: shape.fua,
         precise: false,
+        kernel: Vec::new(),
     })
 }
 

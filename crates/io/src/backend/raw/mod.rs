@@ -27,7 +27,7 @@ use crate::backend::file_drive::mover;
 use crate::backend::pool::Pool;
 use crate::backend::store::Store;
 use crate::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths};
-use crate::kernel_settings::{KnobGuard, KnobOutcome, KnobReport, RawOptions};
+use crate::kernel_settings::{KernelWatch, KnobGuard, KnobOutcome, KnobReport, RawOptions};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::{DriveAccess, DriveOptions};
@@ -90,6 +90,11 @@ pub(crate) fn open(
             (None, None)
         }
     };
+    let kernel: Vec<KernelWatch> =
+        device.iter().map(|device| KernelWatch::new(device, raw, options.direct.into())).collect();
+    for hindrance in kernel.iter().flat_map(KernelWatch::hindrances) {
+        tracing::warn!("{hindrance}");
+    }
     let drives_own =
         device.as_ref().and_then(|device| device.queue_depth).unwrap_or(QUEUE_DEPTH_UNKNOWN);
     let queue_depth = raw
@@ -124,6 +129,7 @@ pub(crate) fn open(
             device.fua || device.write_cache.as_deref() == Some("write through")
         }),
         precise: false,
+        kernel,
     })
 }
 
