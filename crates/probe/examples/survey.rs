@@ -65,7 +65,17 @@ fn change_cache(profile: &mut DriveProfile) {
 
 fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed: u64) {
     if std::env::var("STAGES").is_ok() {
-        println!("  {}", profile.description);
+        let (geometry, zone) = (profile.geometry, &profile.zones[0]);
+        println!(
+            "  {}; {:?}/{:?}, {} sectors, skews {}, {}, {:?}",
+            profile.description,
+            geometry.layout,
+            geometry.band_cylinders,
+            zone.sectors_per_track,
+            zone.track_skew,
+            zone.cylinder_skew,
+            zone.band_skew
+        );
     }
     let truth = match noise {
         None => DriveTruth::nominal(profile, seed),
