@@ -160,3 +160,18 @@ fn spares_after_each_cylinder_are_recognized() {
     }
     expect_recognized(&cases);
 }
+
+#[test]
+fn bands_are_recognized_although_many_sectors_are_slipped() {
+    let mut profile = small("cheetah10k7@nocache", 4, 1, 0);
+    let band = 220;
+    profile.geometry.band_cylinders = Some(band);
+    let zone = &mut profile.zones[0];
+    (zone.cylinders, zone.sectors_per_track) = (6 * band, 330);
+    (zone.track_skew, zone.cylinder_skew, zone.band_skew) = (42.0, 25.0, Some(60.0));
+    // One in some 10,000 sectors, at uneven distances.
+    let (sectors, apart) = (zone.physical_sectors(4), 10_000);
+    zone.slips = (1..sectors / apart).map(|slip| slip * apart - slip * 7_919 % 8_009).collect();
+    zone.spares = zone.slips.len() as u64;
+    expect_recognized(&[("100 slips per million".into(), profile)]);
+}

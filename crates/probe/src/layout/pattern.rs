@@ -11,16 +11,18 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count};
+use super::explain::MIN_SPARES;
 use super::sector_count::count_sectors_per_track;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{
-    first_deviation, is_as_predicted, is_surely_as_predicted, is_within, step_before, step_seen,
-    track_angle,
+    continues_to, first_deviation, is_as_predicted, is_surely_as_predicted, is_within, step_before,
+    step_seen, track_angle,
 };
 use super::track_list::{
     LISTED, ListedPattern, ListedTrack, fit_list, listed_groups, scatter, sectors_of_revolution,
+    usual_step,
 };
-use super::walk::record_skip;
+use super::walk::{count_up_to, likely_slips, record_skip};
 use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
@@ -90,9 +92,15 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     let mut unit = found.as_ref().map(|found| found.unit);
     if unit.is_some() {
         read_first_tracks(session, &mut zone)?;
-    } else if let Some(row) = long_unit(session, layout, &zone, allowed)? {
+    } else {
+        fit_to_list(layout, &mut zone, &tracks, allowed);
+    }
+    if unit.is_none()
+        && let Some(row) = long_unit(session, layout, &zone, allowed)?
+    {
         unit = Some(row.unit);
         begin_in_unit(&mut zone, row);
+        count_up_to(session, &mut zone, row.unit - 2)?;
         let (step, seen) = step_seen(session, &zone, row.unit)?;
         zone.steps[1] = step;
         zone.readings.extend(seen);
@@ -132,6 +140,42 @@ fn apply_list(zone: &mut ZoneModel, tracks: &[ListedTrack], found: Option<&Liste
     zone.origin = part(zone.origin + first.angle - zone.track_angle(zone.first_track()));
 }
 
+/// The number of fits to listed tracks.
+const FITS: usize = 3;
+
+/// Fits the common step to the listed tracks that have it. What they skip is known, so slips do not
+/// distort it.
+fn fit_to_list(
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    tracks: &[ListedTrack],
+    allowed: f64,
+) {
+    zone.steps[0] = usual_step(tracks);
+    for track in tracks {
+        let sectors = track.skipped(zone.sectors_per_track);
+        if zone.groups.is_none() && sectors > 0 {
+            record_skip(zone, Skip { lba: track.start + track.lbas, sectors, approximate: false });
+        }
+        layout.note_slips(if sectors < MIN_SPARES { sectors } else { 0 }, track.lbas);
+    }
+    // The first fit may be good for the nearer tracks only.
+    for _ in 0..FITS {
+        let lists = (zone.first_track()..).zip(tracks);
+        // A sector slipped at a track's beginning moves the rest of it.
+        let near = lists.filter(|(number, track)| {
+            wrap(track.angle - zone.track_angle(*number)).abs() <= allowed
+        });
+        zone.readings = near
+            .map(|(number, track)| {
+                let lba = zone.middle_of(number);
+                (lba, part(track.angle + zone.track_part(lba)))
+            })
+            .collect();
+        zone.fit();
+    }
+}
+
 /// A row of tracks with one step.
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -158,7 +202,7 @@ fn long_unit(
     allowed: f64,
 ) -> Attempt<Option<Row>> {
     let mut trial = zone.clone();
-    let Some(first) = row_end(session, &mut trial, allowed)? else { return Ok(None) };
+    let Some(first) = row_end(session, layout, &mut trial, allowed)? else { return Ok(None) };
     let last = trial.first_track() + first - 1;
     let Some(short) = short_by(session, layout, &trial, last)? else {
         return Ok(Some(Row { unit: first, before: 0 }));
@@ -168,16 +212,21 @@ fn long_unit(
     next.steps = trial.steps;
     next.origin = track_angle(session, &next, 0)?;
     next.add_angle(0, next.origin);
-    let second = row_end(session, &mut next, allowed)?.unwrap_or(first).max(first);
+    let second = row_end(session, layout, &mut next, allowed)?.unwrap_or(first).max(first);
     Ok(Some(Row { unit: second, before: second - first }))
 }
 
 /// The number of tracks of a zone up to the first that deviates from "always a". Skipped sectors
 /// also move all sectors after them, but unlike a step they move the track boundaries as well. The
 /// search continues after them.
-fn row_end(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt<Option<u64>> {
+fn row_end(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &mut ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<u64>> {
     let mut before = None;
-    while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
+    while let Some(unit) = first_deviation(session, zone, LONGEST_UNIT, allowed)? {
         let track = zone.first_track() + unit;
         let skipped = count(session, zone, track, CountAt::Track)?
             .map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
@@ -186,7 +235,7 @@ fn row_end(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt
             break;
         }
         if skipped == 0 {
-            return Ok(continues_after(session, zone, unit)?.then_some(unit));
+            return Ok(continues_after(session, layout, zone, unit)?.then_some(unit));
         }
         // A count that repeats at the same place is not one of skipped sectors.
         if before == Some(unit) {
@@ -199,16 +248,25 @@ fn row_end(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt
     Ok(None)
 }
 
-/// True if the tracks after one continue as before it, all with the same offset. At the end of a
-/// zone they differ from each other.
-fn continues_after(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt<bool> {
+/// True if the tracks after one continue as before it, all with the same offset but for slips. At
+/// the end of a zone they differ from each other.
+fn continues_after(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &ZoneModel,
+    unit: u64,
+) -> Attempt<bool> {
     let mut first = None;
     let change = zone.first_track() + unit;
-    for track in [0, 1, 4, 8, unit / 2, unit - 1].into_iter().filter(|track| *track < unit) {
+    // The last tracks before another step may be spares.
+    for track in [0, 1, 4, 8, unit / 2, unit * 7 / 8].into_iter().filter(|track| *track < unit) {
         if !out_of_reach(session, zone, change + track) {
             let off =
                 track_angle(session, zone, change + track)? - zone.track_angle(change + track);
-            if wrap(off - *first.get_or_insert(off)).abs() > MIN_DEVIATION {
+            let later = wrap(off - *first.get_or_insert(off));
+            let slips = likely_slips(layout, track * zone.sectors_per_track);
+            let slips = slips as f64 / zone.sectors_per_track as f64;
+            if !(-MIN_DEVIATION..=MIN_DEVIATION + slips).contains(&later) {
                 return Ok(false);
             }
         }
@@ -267,6 +325,10 @@ fn other_step(
         if out_of_reach(session, &trial, units * unit + 1) {
             return Ok(None);
         }
+        if unit > MAX_SURFACES {
+            // A row of many tracks may have many slips.
+            count_up_to(session, &mut trial, units * unit - 2)?;
+        }
         // The step after it may be any.
         match short_by(session, layout, &trial, units * unit - 1)? {
             Some(0) => {}
@@ -296,7 +358,8 @@ fn other_step(
         after.steps = trial.steps;
         after.origin = track_angle(session, &after, 0)?;
         for track in [1, unit / 2, unit - 1, unit] {
-            if out_of_reach(session, &after, track) || !is_as_predicted(session, &mut after, track)?
+            if out_of_reach(session, &after, track)
+                || !continues_to(session, &mut after, track, MIN_DEVIATION)?
             {
                 return Ok(None);
             }

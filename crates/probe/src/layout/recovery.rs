@@ -22,7 +22,7 @@ use super::pattern::{MAX_SURFACES, out_of_reach, tie_to_previous};
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{first_deviation, is_as_predicted, step_before, track_angle};
 use super::track_list::{TrackList, fit_list};
-use super::walk::record_skip;
+use super::walk::{count_up_to, record_skip};
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
@@ -244,7 +244,7 @@ fn long_phase(
 ) -> Attempt<Option<(u64, [f64; 3])>> {
     let unit = pattern.unit;
     let Some(to_border) =
-        first_deviation(session, plain, 1, unit + 1, MIN_DEVIATION)?.filter(|track| *track <= unit)
+        first_deviation(session, plain, unit + 1, MIN_DEVIATION)?.filter(|track| *track <= unit)
     else {
         return Ok(None);
     };
@@ -257,6 +257,9 @@ fn long_phase(
         [a; 3],
         plain.origin,
     );
+    // Those up to the border are counted.
+    plain.skips.iter().for_each(|skip| trial.skip(*skip));
+    trial.counted_at.clone_from(&plain.counted_at);
     let units = if pattern.in_bands() { pattern.units } else { 1 };
     let (mut steps, mut spares) = (Vec::new(), Vec::new());
     for number in 1..=units {
@@ -264,6 +267,7 @@ fn long_phase(
         if out_of_reach(session, &trial, border + 1) {
             return Ok(None);
         }
+        count_up_to(session, &mut trial, border - 2)?;
         let Some(short) = short_by(session, layout, &trial, border - 1)? else { return Ok(None) };
         if short > 0 {
             let end = trial.track_start(border) - short;

@@ -278,7 +278,7 @@ pub(super) fn fit_list(
 
 impl ListedTrack {
     /// The sectors skipped at the end of the track.
-    fn skipped(&self, sectors: u64) -> u64 {
+    pub(super) fn skipped(&self, sectors: u64) -> u64 {
         sectors - self.reserved - self.lbas
     }
 }
@@ -351,7 +351,7 @@ pub(super) fn scatter(tracks: &[ListedTrack], pattern: Option<&ListedPattern>) -
 const NORMAL_OF_MEDIAN: f64 = 1.4826;
 
 /// The most common step of listed tracks.
-fn usual_step(tracks: &[ListedTrack]) -> f64 {
+pub(super) fn usual_step(tracks: &[ListedTrack]) -> f64 {
     let step = |pair: &[ListedTrack]| part(pair[1].angle - pair[0].angle);
     let first = tracks.windows(2).map(step).next().unwrap_or(0.0);
     let around: Vec<f64> = tracks.windows(2).map(|pair| wrap(step(pair) - first)).collect();

@@ -213,9 +213,13 @@ fn fits_shortly_before(
 /// The number of slips that are likely from the last count to a track.
 pub(crate) fn likely(layout: &LayoutResult, zone: &ZoneModel, track: u64) -> i64 {
     let lba = zone.track_start(track + 1);
-    let expected = layout.slip_rate()
-        * (lba - zone.counted_from(lba.saturating_sub(1).max(zone.first_lba))) as f64;
-    (SPARE_SLIPS + expected + DEVIATIONS * libm::sqrt(expected)) as i64
+    likely_slips(layout, lba - zone.counted_from(lba.saturating_sub(1).max(zone.first_lba))) as i64
+}
+
+/// The number of slips that are likely among so many sectors.
+pub(super) fn likely_slips(layout: &LayoutResult, sectors: u64) -> u64 {
+    let expected = layout.slip_rate() * sectors as f64;
+    (SPARE_SLIPS + expected + DEVIATIONS * libm::sqrt(expected)) as u64
 }
 
 /// Counts at a track and the few after it; the zone is fitted to the readings if they fit.
@@ -292,6 +296,15 @@ pub(crate) fn record_count(zone: &mut ZoneModel, track: u64, extra: i64) {
         zone.spread(from, border, known.saturating_add_signed(extra));
     }
     zone.note_counted(border);
+}
+
+/// Counts the sectors skipped up to the end of a track, if that is possible; the zone then knows
+/// their number.
+pub(super) fn count_up_to(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Attempt<()> {
+    if let Some((extra, _)) = count(session, zone, track, CountAt::Track)? {
+        record_count(zone, track, extra);
+    }
+    Ok(())
 }
 
 /// Adds skipped sectors whose place is known; the count is exact after them.
