@@ -48,6 +48,29 @@ fn a_scrub_reads_everything_and_is_complete_over_a_restart() {
 }
 
 #[test]
+fn a_scan_waits_for_a_sleeping_drive_and_wakes_it_on_order() {
+    let mut place = Place::emulated(1);
+    place.drive.push_str("&standby=1s");
+    let server = place.serve();
+    // The drive sleeps once nothing was asked of it for a second. Only then is a scan started, so
+    // that another attempt follows where this machine was slow.
+    let waiting = (0..20).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1_200));
+        place.scanned("start", &["--task", "scrub", "--again"])
+    });
+    let status = waiting.into_iter().find(|status| status["state"] == "waiting");
+    let status = status.expect("the drive went to standby");
+    assert_eq!(status["bytes_done"], 0, "{status}");
+    let reason = status["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("in standby") && reason.contains("--wake"), "{reason}");
+    let shown = place.text("status", &["--task", "scrub"]);
+    assert!(shown.contains("waiting") && shown.contains("the drive is in standby"), "{shown}");
+    let woken = place.scanned("start", &["--task", "scrub", "--wake", "--wait"]);
+    assert_eq!((&woken["state"], &woken["bytes_done"]), (&"complete".into(), &MIB.into()));
+    stop(server);
+}
+
+#[test]
 fn a_change_outside_the_server_is_found_and_one_through_it_is_not_reported() {
     let place = Place::file(8);
     let server = place.serve();

@@ -73,6 +73,7 @@ fn open(policy: &str) -> Drive {
         fua: true,
         precise: false,
         kernel: Vec::new(),
+        power: Vec::new(),
     };
     let options = DriveOptions {
         policy: policy.parse().expect("a policy of the table"),

@@ -91,6 +91,7 @@ impl Drive {
             fua,
             precise,
             kernel,
+            power,
         } = opened;
         let (belief, model) =
             model::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
@@ -169,6 +170,7 @@ impl Drive {
             physical_block,
             divide_at,
             kernel,
+            power,
             model,
             write_mode: options.write_mode,
             next_id: AtomicU64::new(0),

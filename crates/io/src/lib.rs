@@ -75,6 +75,7 @@ mod nbd_error;
 mod notifier;
 mod open_error;
 mod options;
+mod power;
 mod profile;
 mod request;
 mod service_parts;
@@ -97,6 +98,7 @@ pub mod custom {
         Backend, BackendCommand, BackendCompletion, EmulationCounts, OpenedDrive,
     };
     pub use crate::notifier::Notifier;
+    pub use crate::power::PowerProbe;
     pub use crate::profile::ReportedModel;
 }
 
@@ -128,6 +130,7 @@ pub use options::{
     CommandTimeout, CommandTimeoutError, DriveAccess, DriveOptions, EnginePriority, IoMethod,
     PolicyChoice, PolicyChoiceError, WriteMode,
 };
+pub use power::PowerState;
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 pub use service_parts::ServiceParts;
 pub use sidecar::SidecarError;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use headtime_mechanics::NoiseLevel;
+use headtime_units::{Nanos, parse_nanos};
 
 mod array;
 mod memory;
@@ -56,6 +57,8 @@ pub struct EmulatedLocator {
     pub seed: Option<u64>,
     /// The level of noise [default: typical].
     pub noise: NoiseLevel,
+    /// The drive goes to standby after this time without commands [default: never].
+    pub standby: Option<Nanos>,
 }
 
 /// The source of a profile.
@@ -239,6 +242,7 @@ impl EmulatedLocator {
         let mut backing = None;
         let mut seed = None;
         let mut noise = None;
+        let mut standby = None;
         for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
             let (key, encoded) = setting.split_once('=').unwrap_or((setting, ""));
             match key {
@@ -254,6 +258,12 @@ impl EmulatedLocator {
                 }
                 "seed" if seed.is_none() => seed = Some(read_seed(text, encoded)?),
                 "noise" if noise.is_none() => noise = Some(read_noise(text, encoded)?),
+                "standby" if standby.is_none() => {
+                    let span = parse_nanos(encoded).map_err(|_| {
+                        bad_value(text, "standby", encoded, "a time with its unit, such as 10min")
+                    })?;
+                    standby = Some(span);
+                }
                 _ => {
                     return Err(LocatorError::UnknownSetting {
                         text: text.to_owned(),
@@ -263,7 +273,7 @@ impl EmulatedLocator {
             }
         }
         let backing = backing.ok_or_else(|| LocatorError::NoBacking { text: text.to_owned() })?;
-        Ok(Self { profile, setup, backing, seed, noise: noise.unwrap_or_default() })
+        Ok(Self { profile, setup, backing, seed, noise: noise.unwrap_or_default(), standby })
     }
 }
 
@@ -330,7 +340,12 @@ impl fmt::Display for Locator {
         if let Some(seed) = emulated.seed {
             write!(f, "&seed={seed}")?;
         }
-        print_noise(f, emulated.noise)
+        print_noise(f, emulated.noise)?;
+        match emulated.standby.map(Nanos::as_ns) {
+            None => Ok(()),
+            Some(ns) if ns % 1_000_000_000 == 0 => write!(f, "&standby={}s", ns / 1_000_000_000),
+            Some(ns) => write!(f, "&standby={ns}ns"),
+        }
     }
 }
 
@@ -400,6 +415,7 @@ mod tests {
             backing: backing.into(),
             seed: None,
             noise: NoiseLevel::Typical,
+            standby: None,
         }
     }
 
@@ -411,11 +427,12 @@ mod tests {
                 Locator::Emulated(emulated("nearline20t", "/var/d.img")),
             ),
             (
-                "emulated:atlas10k@cached?seed=7&backing=my%20disk%26co.img&noise=off",
+                "emulated:atlas10k@cached?seed=7&backing=my%20disk%26co.img&noise=off&standby=90s",
                 Locator::Emulated(EmulatedLocator {
                     setup: Some("cached".into()),
                     seed: Some(7),
                     noise: NoiseLevel::Off,
+                    standby: Some(Nanos::from_secs(90)),
                     ..emulated("atlas10k", "my disk&co.img")
                 }),
             ),
@@ -487,9 +504,11 @@ mod tests {
             seed in any::<Option<u64>>(),
             noise in proptest::sample::select(&NoiseLevel::ALL),
             setup in proptest::option::of("[a-z@ %]{1,8}"),
+            standby in proptest::option::of((1..1_u64 << 50).prop_map(Nanos::from_ns)),
         ) {
             let emulated = emulated(&profile, &backing);
-            let locator = Locator::Emulated(EmulatedLocator { setup, seed, noise, ..emulated });
+            let locator =
+                Locator::Emulated(EmulatedLocator { setup, seed, noise, standby, ..emulated });
             prop_assert_eq!(Locator::parse(&locator.to_string()), Ok(locator));
         }
     }

@@ -298,6 +298,7 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
         digests: true,
         to: None,
         again: false,
+        wake: false,
     };
     let state = scans.start(&start).unwrap().state_file;
     let enough = Instant::now() + Duration::from_secs(60);

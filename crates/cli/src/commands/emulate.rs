@@ -146,6 +146,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
         backing,
         seed: arguments.seed,
         noise: arguments.noise.unwrap_or_default(),
+        standby: None,
     })
 }
 

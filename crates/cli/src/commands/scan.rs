@@ -107,6 +107,9 @@ pub struct Start {
     /// Discard the stored state of an earlier scan
     #[arg(long)]
     pub again: bool,
+    /// Wake a drive in standby from now on [default: wait until a client wakes it]
+    #[arg(long)]
+    pub wake: bool,
     /// Maximum increase of the clients' mean response time by all scans of the drive, such as 1%
     #[arg(long, value_name = "SHARE")]
     pub max_impact: Option<String>,
@@ -195,6 +198,7 @@ fn start(start: &Start) -> Result<(), Failure> {
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,
+        wake: start.wake,
         max_impact: max_impact.map(headtime_units::Share::as_fraction),
         ..meant(&start.meant)
     };

@@ -6,17 +6,19 @@
 //! emulated drive: such completions are counted apart and are no lateness of the engine.
 //!
 //! *Modelled*: what [`headtime_sim`] models. *Not modelled*: the time of a flush or of force unit
-//! access beyond the model's; the durability is real. *Differs from a drive*: reads and writes take
-//! effect on the bytes when the command is sent, not when the head passes; no one can see that,
-//! because overlapping commands are never at the drive together.
+//! access beyond the model's, and of stopping platters, whose start takes a fixed time; the
+//! durability is real. *Differs from a drive*: reads and writes take effect on the bytes when the
+//! command is sent, not when the head passes; no one can see that, because overlapping commands are
+//! never at the drive together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use headtime_mechanics::DiskTime;
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{CommandId, Outcome};
+use headtime_sched::{Command, CommandId, Outcome};
 use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
@@ -28,6 +30,7 @@ use crate::clock::RealClock;
 use crate::locator::{EmulatedLocator, Locator};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
+use crate::power::{PowerProbe, PowerState};
 use crate::profile::{self, ReportedModel};
 use crate::sidecar::Sidecar;
 
@@ -35,6 +38,8 @@ use crate::sidecar::Sidecar;
 struct EmulatedDrive {
     name: String,
     model: SimulatedDrive,
+    /// The number of commands at the drive.
+    at_drive: usize,
     /// The model counts its time from the origin of the clock; this much had passed when the drive
     /// was opened.
     before: DiskTime,
@@ -45,6 +50,59 @@ struct EmulatedDrive {
     model_done: Vec<DriveCompletion>,
     bytes_late: u64,
     bytes_late_max: Nanos,
+    /// `None` for a drive that never goes to standby.
+    motor: Option<Motor>,
+}
+
+/// The spindle's motor, which stops after a time without commands and starts with the next one.
+struct Motor {
+    power: Arc<MotorPower>,
+    /// Commands that wait for the platters, and the time at which those turn.
+    waiting: Vec<Command>,
+    turns_from: Instant,
+}
+
+/// The answer to questions for the power state.
+struct MotorPower {
+    standby: Nanos,
+    /// The time in nanoseconds from which no command was at the drive; the maximum while one is.
+    idle_since: AtomicU64,
+}
+
+impl MotorPower {
+    fn state_at(&self, now: Instant) -> PowerState {
+        let idle_since = Instant::from_ns(self.idle_since.load(Ordering::Acquire));
+        if now.saturating_since(idle_since) >= self.standby {
+            PowerState::Standby
+        } else {
+            PowerState::Awake
+        }
+    }
+}
+
+impl PowerProbe for MotorPower {
+    fn state(&self) -> PowerState {
+        self.state_at(RealClock.now())
+    }
+}
+
+impl Motor {
+    /// Returns the command if the platters turn; otherwise it waits for them.
+    fn pass(&mut self, now: Instant, command: Command) -> Option<Command> {
+        if self.power.state_at(now) == PowerState::Standby {
+            self.turns_from = now + SPIN_UP;
+        }
+        self.power.idle_since.store(u64::MAX, Ordering::Release);
+        if now >= self.turns_from {
+            return Some(command);
+        }
+        self.waiting.push(command);
+        None
+    }
+
+    fn is_ready(&self, now: Instant) -> bool {
+        !self.waiting.is_empty() && now >= self.turns_from
+    }
 }
 
 enum Half {
@@ -83,16 +141,26 @@ pub(crate) fn open(
         .map_err(OpenError::Engine)?;
     let model = SimulatedDrive::new(truth).map_err(profile_error)?;
     let queue_depth = model.queue_depth();
+    let motor = emulated.standby.map(|standby| {
+        let idle_since = AtomicU64::new(RealClock.now().as_ns());
+        Arc::new(MotorPower { standby, idle_since })
+    });
     let backend = EmulatedDrive {
         name: format!("emulated {}, unit {}", profile.name, backing.seed),
         before: model.disk_time(RealClock.now()),
         model,
+        at_drive: 0,
         pool,
         half_done: HashMap::new(),
         bytes_done: Vec::new(),
         model_done: Vec::new(),
         bytes_late: 0,
         bytes_late_max: Nanos::ZERO,
+        motor: motor.clone().map(|power| Motor {
+            power,
+            waiting: Vec::new(),
+            turns_from: Instant::ORIGIN,
+        }),
     };
     Ok(OpenedDrive {
         backend: Box::new(backend),
@@ -105,6 +173,7 @@ pub(crate) fn open(
         fua: true,
         precise: true,
         kernel: Vec::new(),
+        power: motor.into_iter().map(|power| power as Arc<dyn PowerProbe>).collect(),
     })
 }
 
@@ -123,11 +192,24 @@ impl Backend for EmulatedDrive {
     }
 
     fn start(&mut self, now: Instant, work: BackendCommand) {
-        self.model.submit(now, &work.command);
+        let command = match &mut self.motor {
+            Some(motor) => motor.pass(now, work.command.clone()),
+            None => Some(work.command.clone()),
+        };
+        if let Some(command) = command {
+            self.model.submit(now, &command);
+        }
+        self.at_drive += 1;
         self.pool.carry_out(work);
     }
 
     fn collect(&mut self, now: Instant, ended: &mut Vec<BackendCompletion>) {
+        if let Some(motor) = self.motor.as_mut().filter(|motor| motor.is_ready(now)) {
+            for command in motor.waiting.drain(..) {
+                self.model.submit(now, &command);
+            }
+        }
+        let known = ended.len();
         // Bytes first: what is done by now, although perhaps only just, was there in time for what
         // the model has ready now.
         let mut bytes_done = std::mem::take(&mut self.bytes_done);
@@ -165,10 +247,18 @@ impl Backend for EmulatedDrive {
             }
         }
         self.model_done = model_done;
+        self.at_drive -= ended.len() - known;
+        if let Some(motor) =
+            self.motor.as_ref().filter(|_| self.at_drive == 0 && ended.len() > known)
+        {
+            motor.power.idle_since.store(now.as_ns(), Ordering::Release);
+        }
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.model.next_event()
+        let motor = self.motor.as_ref().filter(|motor| !motor.waiting.is_empty());
+        let turns_from = motor.map(|motor| motor.turns_from);
+        [self.model.next_event(), turns_from].into_iter().flatten().min()
     }
 
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
@@ -195,3 +285,5 @@ fn joined(outcome: Outcome, bytes: Result<Bytes, i32>) -> Result<Bytes, i32> {
 
 /// Enough that one held up by a sync of the backing file leaves others for reads and writes.
 const BYTE_THREADS: usize = 4;
+/// The time until stopped platters turn again (guess: drives of 3.5 inches take 4 to 20 s).
+const SPIN_UP: Nanos = Nanos::from_secs(4);

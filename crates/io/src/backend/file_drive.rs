@@ -52,6 +52,7 @@ pub(crate) fn open(
         fua: true,
         precise: false,
         kernel: Vec::new(),
+        power: Vec::new(),
     })
 }
 

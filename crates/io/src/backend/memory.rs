@@ -33,6 +33,7 @@ pub(crate) fn open(locator: &MemoryLocator) -> OpenedDrive {
         fua: true,
         precise: false,
         kernel: Vec::new(),
+        power: Vec::new(),
     }
 }
 

@@ -31,6 +31,7 @@ use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 
 use crate::drive_identity::DriveIdentity;
 use crate::kernel_settings::KernelWatch;
+use crate::power::PowerProbe;
 use crate::profile::ReportedModel;
 use crate::snapshot::LinkSnapshot;
 
@@ -151,4 +152,6 @@ pub struct OpenedDrive {
     pub precise: bool,
     /// The kernel settings of the block devices that it consists of.
     pub kernel: Vec<KernelWatch>,
+    /// The drives that it consists of, as far as they tell their power state.
+    pub power: Vec<Arc<dyn PowerProbe>>,
 }

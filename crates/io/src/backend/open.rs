@@ -77,6 +77,7 @@ fn open_array(
     let fua = members.iter().all(|member| member.fua);
     let precise = members.iter().any(|member| member.precise);
     let kernel = members.iter().flat_map(|member| member.kernel.clone()).collect();
+    let power = members.iter().flat_map(|member| member.power.clone()).collect();
     let (mut beliefs, mut drives) = (Vec::new(), Vec::new());
     for (opened, member) in members.into_iter().zip(&array.members) {
         let OpenedDrive { backend, belief, queue_depth, .. } = opened;
@@ -98,6 +99,7 @@ fn open_array(
         fua,
         precise,
         kernel,
+        power,
     })
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn open(
         fua: traits.fua,
         precise: false,
         kernel: Vec::new(),
+        power: Vec::new(),
     })
 }
 

@@ -19,6 +19,7 @@ use crate::engine::slow::SlowRequest;
 use crate::kernel_settings::KernelWatch;
 use crate::model::ModelInUse;
 use crate::options::PolicyChoice;
+use crate::power::{PowerProbe, PowerState};
 use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 use crate::snapshot::DriveSnapshot;
 use crate::tuning::Tuning;
@@ -81,6 +82,15 @@ impl DriveHandle {
     #[must_use]
     pub fn hindrances(&self) -> Vec<String> {
         self.link.kernel.iter().flat_map(KernelWatch::hindrances).collect()
+    }
+
+    /// Asks the drive for its power state, without waking it; of an array, whether a member is in
+    /// standby. A drive that cannot tell counts as awake. Waits for the drive, so it must not be
+    /// called by a completion callback.
+    #[must_use]
+    pub fn power_state(&self) -> PowerState {
+        let asleep = |probe: &Arc<dyn PowerProbe>| probe.state() == PowerState::Standby;
+        if self.link.power.iter().any(asleep) { PowerState::Standby } else { PowerState::Awake }
     }
 
     /// The sectors of `len` bytes from byte `offset`. Not checked against the drive's size;

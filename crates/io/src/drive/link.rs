@@ -11,6 +11,7 @@ use crate::engine::runner::EngineRunner;
 use crate::kernel_settings::KernelWatch;
 use crate::model::ModelInUse;
 use crate::options::WriteMode;
+use crate::power::PowerProbe;
 use crate::request::{Io, SubmitError};
 
 /// The state that all handles of a drive share.
@@ -22,6 +23,7 @@ pub(crate) struct DriveLink {
     pub(crate) physical_block: u32,
     pub(crate) divide_at: Option<Sectors>,
     pub(crate) kernel: Vec<KernelWatch>,
+    pub(crate) power: Vec<Arc<dyn PowerProbe>>,
     pub(crate) model: ModelInUse,
     pub(crate) write_mode: WriteMode,
     pub(crate) next_id: AtomicU64,

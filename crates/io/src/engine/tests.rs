@@ -173,6 +173,7 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
         fua,
         precise: false,
         kernel: Vec::new(),
+        power: Vec::new(),
     };
     let drive = Drive::start(opened, &options, notifier, "puppet").expect("a thread is to be had");
     (drive, puppet)

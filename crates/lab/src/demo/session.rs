@@ -134,6 +134,7 @@ fn config(plan: &Plan, policy: &DemoPolicy, around: &Surroundings<'_>, socket: &
         backing: around.folder.join("drive.img"),
         seed: Some(plan.seed),
         noise: NoiseLevel::default(),
+        standby: None,
     };
     let volumes = plan.loads.iter().map(|load| VolumeConfig {
         name: load.volume.to_string(),

@@ -27,6 +27,8 @@ pub struct ScanArguments {
     pub to: Option<PathBuf>,
     /// Start: discard the state of an earlier scan first.
     pub again: bool,
+    /// Start: the scan wakes a drive in standby, from now on.
+    pub wake: bool,
     /// The largest share by which the mean response time of clients may grow, from now on, for all
     /// scans of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +99,7 @@ pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
         digests: arguments.digests,
         to: arguments.to,
         again: arguments.again,
+        wake: arguments.wake,
     };
     if let Some(share) = max_impact {
         scans.set_max_impact(share)?;

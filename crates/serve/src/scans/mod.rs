@@ -34,7 +34,9 @@ pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
 use output::OutputFile;
-use runner::{CommandMessage, Phase, Runner, RunnerState, ScanCommand, this_boot, words_of};
+use runner::{
+    Awake, CommandMessage, Phase, Runner, RunnerState, ScanCommand, WAKE, this_boot, words_of,
+};
 pub use status::{DigestFigures, GapFigures, RangeList, ScanState, ScanStatus, SourceBytes};
 
 /// The name of the whole drive as a target; no volume can have this name.
@@ -53,6 +55,8 @@ pub struct StartScan {
     pub to: Option<PathBuf>,
     /// Discard the state of an earlier scan.
     pub again: bool,
+    /// The scan wakes a drive in standby.
+    pub wake: bool,
 }
 
 /// The scans of one drive.
@@ -210,6 +214,9 @@ impl Scans {
         if let Some(status) = known.filter(|_| !start.again) {
             let another = task == TaskKind::Backup || (start.digests && status.digests.is_none());
             match status.state {
+                ScanState::Running | ScanState::Paused | ScanState::Waiting if start.wake => {
+                    return self.tell(&target, task, ScanCommand::Wake);
+                }
                 ScanState::Running => return Err(ScanError::Running { target, task }),
                 ScanState::Paused | ScanState::Waiting => {
                     return self.tell(&target, task, ScanCommand::Resume);
@@ -218,6 +225,9 @@ impl Scans {
                     return Err(ScanError::Broken { target, task, reason: status.reason });
                 }
                 ScanState::Complete if !another => {
+                    if start.wake {
+                        self.tell(&target, task, ScanCommand::Wake)?;
+                    }
                     return self.tell(&target, task, ScanCommand::Again);
                 }
                 ScanState::Complete | ScanState::Stopped => {}
@@ -385,6 +395,7 @@ impl Scans {
         scan.set_note("begun", begun.to_string());
         scan.set_note("boot", this_boot());
         scan.set_note("output", path);
+        scan.set_note(WAKE, if start.wake { "yes" } else { "no" });
         let mut first = Vec::new();
         scan.begin(&mut first);
         let marks = self.marks_of(&scan);
@@ -511,6 +522,7 @@ impl Scans {
             stop: Arc::clone(&stop),
             phase,
             alone: self.alone,
+            awake: Awake::unknown(),
             state: RunnerState::default(),
         };
         // All sectors are requested before this returns, so that the point in time of a backup

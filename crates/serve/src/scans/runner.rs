@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use headtime_io::{DriveHandle, ScanEvent, ScanFeed, ScanStart, WriteMarks};
+use headtime_io::{DriveHandle, PowerState, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 use headtime_sched::{FillSource, PendingSectors};
 use headtime_tasks::{BackupForm, Output, ReadSource, Scan};
 use headtime_units::{Extent, Sectors};
@@ -29,6 +29,8 @@ use super::status::{ScanState, ScanStatus};
 pub(super) enum ScanCommand {
     Pause,
     Resume,
+    /// Wake a drive in standby from now on, and resume.
+    Wake,
     /// Start another pass of a complete scan.
     Again,
     /// End the scan and remove its state.
@@ -56,7 +58,17 @@ pub(super) struct Runner {
     pub(super) phase: Phase,
     /// No clients use the drive, so the state covers every write.
     pub(super) alone: bool,
+    /// The last sign that the drive is awake.
+    pub(super) awake: Awake,
     pub(super) state: RunnerState,
+}
+
+/// The last sign that the drive is awake.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Awake {
+    at: Instant,
+    /// The finished requests of clients at that time.
+    requests: u64,
 }
 
 /// The working state of a runner.
@@ -101,6 +113,13 @@ impl Phase {
     }
 }
 
+impl Awake {
+    /// Nothing is known of the drive.
+    pub(super) fn unknown() -> Self {
+        Self { at: Instant::now(), requests: 0 }
+    }
+}
+
 impl Runner {
     /// Writes the first output, saves the state and requests the missing sectors. From then on no
     /// sector is overwritten that a point in time needs.
@@ -131,8 +150,12 @@ impl Runner {
                 }
                 Err(TryRecvError::Empty) => {}
             }
+            self.wait_while_asleep();
             match self.state.feed.as_ref().map(|feed| feed.next(POLL)) {
-                Some(Some(event)) => self.handle_event(event),
+                Some(Some(event)) => {
+                    self.awake.at = Instant::now();
+                    self.handle_event(event);
+                }
                 Some(None) => {}
                 None => match self.commands.recv_timeout(POLL_IDLE) {
                     Ok(commands) => {
@@ -177,6 +200,14 @@ impl Runner {
             }
             ScanCommand::Resume if matches!(self.phase, Phase::Paused | Phase::Waiting { .. }) => {
                 self.continue_scan();
+                self.save(false);
+                false
+            }
+            ScanCommand::Wake => {
+                self.scan.set_note(WAKE, "yes");
+                if matches!(self.phase, Phase::Paused | Phase::Waiting { .. }) {
+                    self.continue_scan();
+                }
                 self.save(false);
                 false
             }
@@ -391,6 +422,13 @@ impl Runner {
 
     /// Retries after an obstacle.
     fn continue_scan(&mut self) {
+        if self.is_asleep() {
+            if self.phase == Phase::Paused {
+                self.phase = Phase::Running;
+            }
+            self.wait_for(ASLEEP);
+            return;
+        }
         self.phase = Phase::Running;
         if self.state.feed.is_none() {
             self.open_feed();
@@ -399,6 +437,32 @@ impl Runner {
         self.state.exhausted_at = None;
         self.request_lost();
         self.state.feed.iter().for_each(ScanFeed::resume);
+    }
+
+    /// Returns true if the drive is in standby and the scan must not wake it. A scan without a
+    /// server runs in the foreground, by a user's order.
+    fn is_asleep(&mut self) -> bool {
+        let wakes = self.alone || self.scan.note(WAKE) == Some("yes");
+        let asleep = !wakes && self.handle.power_state() == PowerState::Standby;
+        if !asleep {
+            self.awake.at = Instant::now();
+        }
+        asleep
+    }
+
+    /// Before reads after a time without any: stops reading if the drive is in standby. Requests of
+    /// clients in that time show that it is awake.
+    fn wait_while_asleep(&mut self) {
+        if self.phase != Phase::Running || self.awake.at.elapsed() < QUIET {
+            return;
+        }
+        let accounts = self.handle.snapshot().accounts;
+        let requests = accounts.iter().map(|(_, account)| account.requests).sum();
+        if requests != self.awake.requests {
+            self.awake = Awake { at: Instant::now(), requests };
+        } else if self.is_asleep() {
+            self.wait_for(ASLEEP);
+        }
     }
 
     /// Requests lost sectors again; the feed has the other missing ones.
@@ -430,6 +494,9 @@ impl Runner {
 
     fn open_feed(&mut self) {
         self.state.lost.clear();
+        if self.phase == Phase::Running && self.is_asleep() {
+            self.wait_for(ASLEEP);
+        }
         let kind = self.scan.kind();
         let start = ScanStart {
             requested: self.missing(),
@@ -604,5 +671,12 @@ const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// The interval between saves, and the divisor of the share of time spent on saving.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 const SAVE_SHARE: u32 = 20;
+/// The time without requests and reads after which a drive may have gone to standby (drives do so
+/// after 5 s at the earliest, by ATA's standby timer).
+const QUIET: Duration = Duration::from_secs(4);
+/// The note of a scan that wakes a drive in standby.
+pub(super) const WAKE: &str = "wake";
+const ASLEEP: &str = "the drive is in standby, and the scan does not wake it; it continues when a \
+    client has woken the drive, or at once with `headtime scan start … --wake`";
 /// The time until an obstacle is checked again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);

@@ -234,6 +234,7 @@ impl PowerCutDrive {
             fua: self.fua,
             precise: false,
             kernel: Vec::new(),
+            power: Vec::new(),
             backend: Box::new(PowerCutBackend {
                 shared,
                 rng: ChaCha8Rng::seed_from_u64(self.seed),

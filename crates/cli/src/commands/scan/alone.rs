@@ -49,6 +49,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,
+        wake: true,
     };
     let options = AloneOptions {
         drive,

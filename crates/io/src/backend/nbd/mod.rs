@@ -84,6 +84,7 @@ pub(crate) fn open(
         fua: shape.fua,
         precise: false,
         kernel: Vec::new(),
+        power: Vec::new(),
     })
 }
 

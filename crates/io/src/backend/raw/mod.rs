@@ -31,6 +31,7 @@ use crate::kernel_settings::{KernelWatch, KnobGuard, KnobOutcome, KnobReport, Ra
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::{DriveAccess, DriveOptions};
+use crate::power::{PowerProbe, RawPower};
 use crate::profile::ReportedModel;
 use crate::sys;
 use device::{RawDevice, Watch};
@@ -109,6 +110,12 @@ pub(crate) fn open(
     } else {
         None
     };
+    let mut power: Vec<Arc<dyn PowerProbe>> = Vec::new();
+    if let Some(device) = &device
+        && let Some(probe) = RawPower::of(device, &raw.system, again(&file)?)
+    {
+        power.push(Arc::new(probe));
+    }
     let watch = Watch { path: path.to_owned(), file: again(&file)?, bytes, _backing: backing };
     let mover =
         mover(file, sector_bytes, options.direct.into(), queue_depth, options.io_method, notifier)?;
@@ -130,6 +137,7 @@ pub(crate) fn open(
         }),
         precise: false,
         kernel,
+        power,
     })
 }
 
