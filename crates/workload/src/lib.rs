@@ -6,7 +6,8 @@
 //! deadlines. The same configuration and seed give the same requests on every machine.
 //!
 //! Streams are configured by [`StreamConfig`]s, by a TOML text ([`file`](mod@file)), or by a job
-//! file of fio ([`fio`]); [`BUILTINS`] ship with the program. [`trace`] reads recordings.
+//! file of fio ([`fio`]); [`BUILTINS`] ship with the program, and [`drawn()`] draws others.
+//! [`trace`] reads recordings.
 //!
 //! ```
 //! use headtime_units::{SectorSize, Sectors};
@@ -29,6 +30,7 @@ mod cascade;
 mod check;
 mod config;
 mod dice;
+mod drawn;
 mod error;
 pub mod file;
 pub mod fio;
@@ -50,6 +52,7 @@ mod zipf;
 pub use arrivals::{Arrivals, Interarrival, Phase, ThinkTime};
 pub use builtin::{BUILTINS, Builtin};
 pub use config::{Alignment, StreamConfig};
+pub use drawn::{DRAWN, drawn};
 pub use error::{StreamFault, WorkloadError};
 pub use generator::Workload;
 pub use mix::Mix;

@@ -4,6 +4,7 @@
 //! | written | is |
 //! |---|---|
 //! | `random`, `oltp:reads=0.9`, `vm-mix:copy.size=1MiB` | a built-in workload with changed keys |
+//! | `drawn-17` | a mixture drawn at random from a seed |
 //! | `FILE.toml`, `FILE.toml:cameras.deadline=50ms` | a file of streams, likewise |
 //! | `FILE.fio`, `FILE.job`, `FILE.ini` | a job file of fio |
 //! | any other file | a trace, its addresses wrapped around the drive's size |
@@ -19,7 +20,7 @@ use headtime_sim::BackgroundScan;
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::file::{StreamTerms, WorkloadFile};
 use headtime_workload::trace::Replay;
-use headtime_workload::{BUILTINS, Builtin, RequestSource, fio};
+use headtime_workload::{BUILTINS, Builtin, DRAWN, RequestSource, drawn, fio};
 
 use crate::traces::{TraceChoice, TraceOptions, TraceReport};
 use headtime_console::Failure;
@@ -82,8 +83,7 @@ impl WorkloadChoice {
     /// As [`WorkloadChoice::parse`].
     pub fn parse_with(text: &str, options: &TraceOptions) -> Result<Self, Failure> {
         let (head, pairs) = parts(text);
-        if let Some(builtin) = Builtin::find(head) {
-            let file = builtin.load().expect("the workloads that ship are read by a test");
+        if let Some(file) = shipped(head) {
             return Self::of_streams(text, file, pairs);
         }
         let path = Path::new(head);
@@ -107,9 +107,9 @@ impl WorkloadChoice {
                 let names: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
                 let known = names.join(", ");
                 Err(Failure::usage(anyhow!(
-                    "workload {text} is neither one that ships nor a file; expected {known}, or \
-                        the path of a FILE.toml, a fio job FILE.fio or a trace (see `headtime \
-                        workload list`)"
+                    "workload {text} is neither one that ships nor a file; expected {known}, \
+                        {DRAWN}, or the path of a FILE.toml, a fio job FILE.fio or a trace (see \
+                        `headtime workload list`)"
                 )))
             }
         }
@@ -378,12 +378,16 @@ fn priority_of(terms: &StreamTerms) -> IoPriority {
     format!("{class}/{level}").parse().expect("the file was checked for classes and levels")
 }
 
+/// The workload of that name which ships or is drawn.
+fn shipped(name: &str) -> Option<WorkloadFile> {
+    let file = Builtin::find(name).map(Builtin::load).or_else(|| drawn(name))?;
+    Some(file.expect("tests read all workloads that ship, and many that are drawn"))
+}
+
 /// The parts before and after the colon: the first colon for a built-in workload, the one after the
 /// extension for a file.
 fn parts(text: &str) -> (&str, Option<&str>) {
-    if let Some((head, pairs)) =
-        text.split_once(':').filter(|(head, _)| Builtin::find(head).is_some())
-    {
+    if let Some((head, pairs)) = text.split_once(':').filter(|(head, _)| shipped(head).is_some()) {
         return (head, Some(pairs));
     }
     let after =
