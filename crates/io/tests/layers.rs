@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "sync",
         "sys",
     ],
-    &["block_device", "kernel_settings", "nbd_error", "sidecar"],
+    &["block_device", "kernel_settings", "nbd_error", "power", "sidecar"],
     &["map_file", "model", "open_error", "options", "profile", "tuning"],
     &["backend"],
     &["characterize", "engine"],
