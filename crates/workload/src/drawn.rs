@@ -10,22 +10,24 @@
 //! | timed requests | 15 % | random or in a run, at most 30 a second, some with a deadline |
 //! | processes | 15 % | readers, chains, writers through a page cache, small files |
 //!
-//! Half of the streams have a part of the drive to themselves. The proportions are guesses: they
-//! have to cover what users may have, and stand for no user.
+//! Half of the streams are confined to a part of the drive; parts may overlap. The proportions are
+//! guesses: they have to cover what users may have, and stand for no user.
 
 use alloc::format;
 use alloc::string::String;
 
 use headtime_config::TextErrors;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::dice::below;
 use crate::file::WorkloadFile;
 
 /// The form of the names that [`drawn`] accepts.
 pub const DRAWN: &str = "drawn-SEED";
 
-/// The workload that a name of the form [`DRAWN`] stands for; none of another name.
+/// The workload that a name of the form [`DRAWN`] stands for, the same on every machine; none of
+/// another name.
 ///
 /// # Errors
 /// Never: a test reads many of them.
@@ -35,32 +37,32 @@ pub fn drawn(name: &str) -> Option<Result<WorkloadFile, TextErrors>> {
 }
 
 fn toml(seed: u64) -> String {
-    let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
+    let mut draw = Draw(ChaCha8Rng::seed_from_u64(seed));
     let mut text = format!("description = \"a mixture drawn at random from seed {seed}\"\n");
-    for number in 1..=dice.whole(1, 4) {
-        let (kind, keys) = dice.stream();
+    for number in 1..=draw.whole(1, 4) {
+        let (kind, keys) = draw.stream();
         text += &format!("\n[[stream]]\nname = \"{kind}-{number}\"\n{keys}");
     }
     text
 }
 
-struct Dice(ChaCha8Rng);
+struct Draw(ChaCha8Rng);
 
-impl Dice {
+impl Draw {
     fn whole(&mut self, from: u32, to: u32) -> u32 {
-        self.0.random_range(from..=to)
+        from + below(&mut self.0, u64::from(to - from + 1)) as u32
     }
 
     fn power_of_two(&mut self, from: u32, to: u32) -> u32 {
         1 << self.whole(from.ilog2(), to.ilog2())
     }
 
-    fn chance(&mut self, share: f64) -> bool {
-        self.0.random_bool(share)
+    fn chance(&mut self, percent: u32) -> bool {
+        self.whole(1, 100) <= percent
     }
 
     fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.0.random_range(0..of.len())]
+        of[below(&mut self.0, of.len() as u64) as usize]
     }
 
     /// A stream's kind, and its keys in TOML.
@@ -72,7 +74,7 @@ impl Dice {
             70..85 => ("timed", self.timed()),
             _ => ("process", self.process()),
         };
-        if self.chance(0.5) {
+        if self.chance(50) {
             let share = self.one_of(&[2, 10, 30]);
             let first = self.whole(0, 100 - share);
             keys += &format!("range = \"{first}%..{}%\"\n", first + share);
@@ -87,10 +89,10 @@ impl Dice {
             self.power_of_two(4, 64),
             self.one_of(&[1.0, 1.0, 0.7, 0.5, 0.0])
         );
-        if self.chance(0.3) {
+        if self.chance(30) {
             keys += "place = { kind = \"zipf\", theta = 0.9 }\n";
         }
-        if self.chance(0.15) {
+        if self.chance(15) {
             keys += &format!("flush_every = {}\n", self.power_of_two(1, 32));
         }
         keys + &self.think()
@@ -100,7 +102,7 @@ impl Dice {
         let (runs, depth) = (self.power_of_two(1, 8), self.power_of_two(1, 8));
         let reads = self.one_of(&[1.0, 1.0, 0.0]);
         // Clients share one run where it has several outstanding.
-        let (clients, positions) = if self.chance(0.5) { (depth, 1) } else { (runs, runs) };
+        let (clients, positions) = if self.chance(50) { (depth, 1) } else { (runs, runs) };
         format!(
             "clients = {clients}\npositions = {positions}\nsize = \"{}KiB\"\nreads = \
                 {reads:?}\nrun = \"sequential\"\n",
@@ -128,10 +130,10 @@ impl Dice {
             self.power_of_two(4, 256),
             self.one_of(&[1.0, 0.0])
         );
-        if self.chance(0.5) {
+        if self.chance(50) {
             keys += "run = \"sequential\"\n";
         }
-        if self.chance(0.5) {
+        if self.chance(50) {
             keys += &format!("deadline = \"{}ms\"\n", self.one_of(&[100, 250, 1_000]));
         }
         keys
@@ -156,7 +158,7 @@ impl Dice {
 
     /// The clients of two streams in five think.
     fn think(&mut self) -> String {
-        if !self.chance(0.4) {
+        if !self.chance(40) {
             return String::new();
         }
         let mean = self.one_of(&[1, 5, 20, 100]);

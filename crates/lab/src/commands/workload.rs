@@ -1,7 +1,7 @@
 //! `headtime workload`: lists the workloads that ship, and shows any as TOML.
 
 use clap::{Args, Subcommand};
-use headtime_workload::BUILTINS;
+use headtime_workload::{BUILTINS, DRAWN};
 use serde::Serialize;
 
 use crate::workloads::WorkloadChoice;
@@ -21,7 +21,8 @@ pub struct WorkloadArguments {
 pub enum WorkloadVerb {
     /// List the built-in workloads
     List(ListArguments),
-    /// Check a workload and show it as TOML: a built-in one, a file of streams, or a fio job file
+    /// Check a workload and show it as TOML: a built-in or drawn one, a file of streams, or a fio
+    /// job file
     Show(WorkloadShowArguments),
 }
 
@@ -93,8 +94,8 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
     let rows =
         [vec![["name", "streams", "what it is"].map(str::to_string).to_vec()], rows].concat();
     print(&format!(
-        "{}\nKeys can be laid over: random:size=64KiB,reads=0.7 or vm-mix:copy.size=1MiB; see \
-            docs/workloads.md.\n",
+        "{}\nKeys can be laid over: random:size=64KiB,reads=0.7 or vm-mix:copy.size=1MiB. {DRAWN} \
+            is a mixture drawn at random. See docs/workloads.md.\n",
         columns(&rows, &[false; 3])
     ))
 }

@@ -82,10 +82,14 @@ impl WorkloadChoice {
     /// # Errors
     /// As [`WorkloadChoice::parse`].
     pub fn parse_with(text: &str, options: &TraceOptions) -> Result<Self, Failure> {
-        let (head, pairs) = parts(text);
-        if let Some(file) = shipped(head) {
+        let (name, pairs) = match text.split_once(':') {
+            Some((name, pairs)) => (name, Some(pairs)),
+            None => (text, None),
+        };
+        if let Some(file) = shipped(name) {
             return Self::of_streams(text, file, pairs);
         }
+        let (head, pairs) = parts(text);
         let path = Path::new(head);
         let stem = path
             .file_stem()
@@ -384,12 +388,8 @@ fn shipped(name: &str) -> Option<WorkloadFile> {
     Some(file.expect("tests read all workloads that ship, and many that are drawn"))
 }
 
-/// The parts before and after the colon: the first colon for a built-in workload, the one after the
-/// extension for a file.
+/// The path of a file, and the keys after the colon that follows its extension.
 fn parts(text: &str) -> (&str, Option<&str>) {
-    if let Some((head, pairs)) = text.split_once(':').filter(|(head, _)| shipped(head).is_some()) {
-        return (head, Some(pairs));
-    }
     let after =
         |extension: &str| text.find(&format!("{extension}:")).map(|at| at + extension.len());
     match [".toml", ".fio", ".job", ".ini"].into_iter().find_map(after) {
@@ -411,16 +411,16 @@ mod tests {
     #[test]
     fn names_and_overrides_are_told_apart() {
         for (text, expected) in [
-            ("random", ("random", None)),
-            (
-                "random:size=4KiB,place={kind=\"near\",mean=\"1%\"}",
-                ("random", Some("size=4KiB,place={kind=\"near\",mean=\"1%\"}")),
-            ),
             ("a/b.toml", ("a/b.toml", None)),
             ("c:/b.toml:x.size=1MiB", ("c:/b.toml", Some("x.size=1MiB"))),
             ("trace:1", ("trace:1", None)),
         ] {
             assert_eq!(parts(text), expected, "{text}");
+        }
+        for text in ["random", "random:size=4KiB,place={kind=\"near\",mean=\"1%\"}", "drawn-17"] {
+            let choice = WorkloadChoice::parse(text);
+            let choice = choice.unwrap_or_else(|failure| panic!("{text}: {}", failure.message()));
+            assert_eq!(choice.name(), text);
         }
     }
 
