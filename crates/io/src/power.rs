@@ -61,16 +61,18 @@ impl RawPower {
     }
 
     fn ask(&self) -> std::io::Result<PowerState> {
-        let command: &[u8] = match self.protocol {
-            Protocol::Ata => &CHECK_POWER_MODE,
-            Protocol::Scsi => &REQUEST_SENSE,
-        };
-        let answer = sys::scsi(&self.file, command, TIMEOUT_MS)?;
-        Ok(match self.protocol {
-            Protocol::Ata => of_ata(&answer.sense),
+        match self.protocol {
+            Protocol::Ata => {
+                let answer = sys::scsi(&self.file, &CHECK_POWER_MODE, &mut [], TIMEOUT_MS)?;
+                Ok(of_ata(&answer.sense))
+            }
             // The answer of REQUEST SENSE is its data.
-            Protocol::Scsi => of_sense(&answer.data),
-        })
+            Protocol::Scsi => {
+                let mut data = [0; SENSE_DATA];
+                let answer = sys::scsi(&self.file, &REQUEST_SENSE, &mut data, TIMEOUT_MS)?;
+                Ok(of_sense(&data[..answer.data_len]))
+            }
+        }
     }
 }
 
@@ -117,7 +119,9 @@ fn of_sense(sense: &[u8]) -> PowerState {
 /// ATA PASS-THROUGH (16), no data, with the registers returned; CHECK POWER MODE.
 const CHECK_POWER_MODE: [u8; 16] = [0x85, 3 << 1, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe5, 0];
 /// REQUEST SENSE, in the fixed form.
-const REQUEST_SENSE: [u8; 6] = [0x03, 0, 0, 0, sys::SCSI_ANSWER as u8, 0];
+const REQUEST_SENSE: [u8; 6] = [0x03, 0, 0, 0, SENSE_DATA as u8, 0];
+/// The bytes that REQUEST SENSE may return; those read here are the first 14.
+const SENSE_DATA: usize = 32;
 /// A drive that starts answers late (guess: twice the time to spin up).
 const TIMEOUT_MS: u32 = 20_000;
 

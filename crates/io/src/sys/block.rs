@@ -32,17 +32,14 @@ const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
 
 /// The answer to a SCSI command.
 pub(crate) struct ScsiAnswer {
-    /// The bytes that the device returned.
-    pub(crate) data: Vec<u8>,
+    /// The number of bytes that the device returned.
+    pub(crate) data_len: usize,
     /// The sense bytes; empty if there are none.
     pub(crate) sense: Vec<u8>,
 }
 
-/// The largest number of bytes that [`scsi`] returns.
-pub(crate) const SCSI_ANSWER: usize = 64;
-
-/// Sends a SCSI command that reads at most [`SCSI_ANSWER`] bytes (`SG_IO`) and waits for the
-/// answer.
+/// Sends a SCSI command (`SG_IO`) that returns at most as many bytes as `data` has, and waits for
+/// the answer.
 ///
 /// # Errors
 /// The system's: "not a typewriter" for a device that takes no SCSI commands, "not permitted" for a
@@ -50,17 +47,17 @@ pub(crate) const SCSI_ANSWER: usize = 64;
 pub(crate) fn scsi(
     device: impl AsFd,
     command: &[u8],
+    data: &mut [u8],
     timeout_ms: u32,
 ) -> Result<ScsiAnswer, Errno> {
-    let (mut data, mut sense) = ([0_u8; SCSI_ANSWER], [0_u8; SCSI_ANSWER]);
-    let returns_data = command.first() != Some(&ATA_PASS_THROUGH_16);
+    let mut sense = [0_u8; MAX_SENSE];
     let mut header = SgIoHeader {
         interface_id: i32::from(b'S'),
-        direction: if returns_data { FROM_DEVICE } else { NO_DATA },
+        direction: if data.is_empty() { NO_DATA } else { FROM_DEVICE },
         command_len: command.len() as u8,
         max_sense_len: sense.len() as u8,
         iovec_count: 0,
-        data_len: if returns_data { data.len() as u32 } else { 0 },
+        data_len: data.len() as u32,
         data: data.as_mut_ptr(),
         command: command.as_ptr(),
         sense: sense.as_mut_ptr(),
@@ -85,11 +82,9 @@ pub(crate) fn scsi(
     if header.host_status != 0 {
         return Err(Errno::IO);
     }
-    let returned = (header.data_len as usize)
-        .saturating_sub(usize::try_from(header.residual).unwrap_or(0))
-        .min(data.len());
+    let data_len = data.len().saturating_sub(usize::try_from(header.residual).unwrap_or(0));
     let sense_len = usize::from(header.sense_len).min(sense.len());
-    Ok(ScsiAnswer { data: data[..returned].to_vec(), sense: sense[..sense_len].to_vec() })
+    Ok(ScsiAnswer { data_len, sense: sense[..sense_len].to_vec() })
 }
 
 /// `struct sg_io_hdr` of `<scsi/sg.h>`.
@@ -122,4 +117,5 @@ struct SgIoHeader {
 const SG_IO: rustix::ioctl::Opcode = 0x2285;
 const NO_DATA: i32 = -1;
 const FROM_DEVICE: i32 = -3;
-const ATA_PASS_THROUGH_16: u8 = 0x85;
+/// The most sense bytes that are taken (guess: more than any answer that is read here).
+const MAX_SENSE: usize = 64;

@@ -10,7 +10,7 @@ mod operation;
 mod realtime;
 mod ring;
 
-pub(crate) use block::{SCSI_ANSWER, discard, is_read_only, scsi};
+pub(crate) use block::{discard, is_read_only, scsi};
 pub(crate) use locks::{FileUse, is_written_by_qemu, lock_as_qemu};
 pub use memory::release_free_memory;
 pub(crate) use operation::{Call, Operation, ZERO_CHUNK};
