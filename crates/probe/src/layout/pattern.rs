@@ -15,14 +15,13 @@ use super::explain::MIN_SPARES;
 use super::sector_count::count_sectors_per_track;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{
-    continues_to, first_deviation, is_as_predicted, is_surely_as_predicted, is_within, step_before,
-    step_seen, track_angle,
+    is_as_predicted, is_surely_as_predicted, is_within, step_before, step_seen, track_angle,
 };
 use super::track_list::{
     LISTED, ListedPattern, ListedTrack, fit_list, listed_groups, scatter, sectors_of_revolution,
     usual_step,
 };
-use super::walk::{count_up_to, likely_slips, record_skip};
+use super::walk::{continues_to, count_up_to, first_deviation, likely_slips, record_skip};
 use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};

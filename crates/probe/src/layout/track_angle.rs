@@ -2,7 +2,6 @@
 
 use super::border::MIN_DEVIATION;
 use super::pattern::out_of_reach;
-use super::walk::count_up_to;
 use super::zone_model::ZoneModel;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
@@ -175,61 +174,4 @@ pub(super) fn is_surely_as_predicted(
         }
     }
     Ok(false)
-}
-
-/// The first track, counted from the zone's first one and up to `most`, that deviates by more than
-/// `allowed` revolutions. Sectors skipped on the way are counted, because each moves all later
-/// sectors; the zone then knows them.
-pub(crate) fn first_deviation(
-    session: &mut Session,
-    zone: &mut ZoneModel,
-    most: u64,
-    allowed: f64,
-) -> Attempt<Option<u64>> {
-    let first = zone.first_track();
-    let (mut good, mut bad) = (0, 1);
-    loop {
-        if bad > most || out_of_reach(session, zone, first + bad) {
-            return Ok(None);
-        }
-        if !continues_to(session, zone, first + bad, allowed)? {
-            break;
-        }
-        good = bad;
-        bad *= 2;
-    }
-    while bad - good > 1 {
-        let middle = good + (bad - good) / 2;
-        if continues_to(session, zone, first + middle, allowed)? {
-            good = middle
-        } else {
-            bad = middle
-        }
-    }
-    Ok(Some(bad))
-}
-
-/// True if a track lies where the zone predicts once the sectors skipped before it are counted. The
-/// zone then knows their number, and is fitted to the track.
-pub(super) fn continues_to(
-    session: &mut Session,
-    zone: &mut ZoneModel,
-    track: u64,
-    allowed: f64,
-) -> Attempt<bool> {
-    // If the drive keeps whole tracks, a count costs an eviction or two.
-    let costly = session.drive.hits.keeps_tracks;
-    if costly && is_surely_as_predicted(session, zone, track, allowed)? {
-        return Ok(true);
-    }
-    let mut trial = zone.clone();
-    count_up_to(session, &mut trial, track.saturating_sub(1))?;
-    if costly && trial.skips == zone.skips {
-        return Ok(false);
-    }
-    let fits = is_surely_as_predicted(session, &mut trial, track, allowed)?;
-    if fits {
-        *zone = trial;
-    }
-    Ok(fits)
 }
