@@ -521,6 +521,7 @@ fn the_control_channel_answers_line_by_line_and_refuses_what_it_does_not_know() 
         serde_json::json!({"v": 1, "id": 5, "ok": {
             "scans": [],
             "impact": 0.0,
+            "measured": null,
             "max_impact": 0.01,
             "gaps": {
                 "used": 0, "policy": 0, "position": 0, "early": 0, "nothing_fits": 0, "bound": 0,

@@ -157,8 +157,23 @@ pub struct FillReport {
     pub delay: Nanos,
     /// Response times of clients in all, since the first scan.
     pub response: Nanos,
+    /// The growth of clients' mean response as stretches without reads show it; `None` if it is not
+    /// known yet.
+    pub measured: Option<MeasuredImpact>,
     /// The time at which the report was made.
     pub at: Instant,
+}
+
+/// The growth of the mean response of clients by background reading, as a fraction of the mean
+/// without, stretches without reads included. Between `lower` and `upper` lies its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MeasuredImpact {
+    /// The most likely growth.
+    pub mean: f64,
+    /// The lower end.
+    pub lower: f64,
+    /// The upper end.
+    pub upper: f64,
 }
 
 impl FillReport {
@@ -175,7 +190,7 @@ impl FillReport {
     }
 
     /// By how much the mean response of clients is longer than it would have been, as a part of
-    /// that; 0 before anything was measured.
+    /// that, by the delays that were seen at single requests; 0 before anything was.
     #[must_use]
     pub fn impact(&self) -> f64 {
         let without = self.response.saturating_sub(self.delay).as_ns();

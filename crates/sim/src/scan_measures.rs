@@ -35,6 +35,9 @@ pub struct ScanMeasures {
     /// The scheduler's own estimate of the growth of clients' mean response, over the whole run.
     #[serde(rename = "believed_impact")]
     pub estimated_impact: f64,
+    /// The growth as stretches without reads show it, over the last hours: mean, and the ends of
+    /// its 95 % interval; `None` if it is not known yet.
+    pub measured_impact: Option<[f64; 3]>,
     /// Gaps searched, gaps with a result, tracks visited: over the whole run.
     pub searches: [u64; 3],
     /// Half the width of the 95 % interval of `mb_per_second`, by batch means of whole seconds of
@@ -150,6 +153,7 @@ impl ScanMeter {
             passes: self.passes - before.passes,
             done: self.done(),
             estimated_impact: report.impact(),
+            measured_impact: report.measured.map(|of| [of.mean, of.lower, of.upper]),
             searches: [report.gaps, report.filled, report.tracks],
             half_width_mb: self.by_second.half_width(),
             progress: self.progress,

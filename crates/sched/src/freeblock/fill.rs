@@ -51,6 +51,12 @@ impl Fill {
         !self.scans.is_empty() || !self.jobs.is_empty()
     }
 
+    /// Returns whether stretches without reads measure the impact: while a scan reads beside
+    /// clients.
+    pub(crate) fn measures_impact(&self) -> bool {
+        self.settings.controls > 0 && self.scans.has_pending()
+    }
+
     /// The first eligible job that a request waits for.
     pub(crate) fn urgent(&self) -> Option<Ticket> {
         self.jobs.iter().find(|(_, job)| job.urgent && job.may_go()).map(|(ticket, _)| *ticket)

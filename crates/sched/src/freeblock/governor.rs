@@ -31,6 +31,9 @@
 //! ones 7.6 ms together, if the drive does not become idle. The balance falls to −16 ms, and two
 //! hundred responses pass before the next gap is filled.
 //!
+//! What this accounting does not see is measured by stretches without reads (`stretches.rs`), and
+//! each read is charged for it.
+//!
 //! A fill is a *risk*: the mean number of revolutions that recent fills cost. Reading the rest of a
 //! track outright would cost a revolution, however little is left. If the fraction of it that fits
 //! into a gap is less than the risk, the gap is not filled. Example: of a hundred fills two were
@@ -44,6 +47,9 @@
 //! it a revolution.
 
 use headtime_units::{Instant, Nanos};
+
+use super::stretches::Stretches;
+use crate::background::MeasuredImpact;
 
 /// The maximum balance for gaps, in delay summed over all requests (guess: ten requests that all
 /// wait for half a second, once).
@@ -99,6 +105,8 @@ pub(crate) struct Governor {
     max_held: f64,
     /// The time of the last arrival or completion of a client's request.
     last_seen: Option<Instant>,
+    /// The impact as clients see it.
+    stretches: Stretches,
 }
 
 /// The mean number of revolutions by which requests after gaps are late.
@@ -123,6 +131,33 @@ impl Governor {
         self.lend((response.as_ns() as f64 * max_impact) as i64);
         self.charge(self.lag_ns as i64);
         self.lag_ns -= self.lag_ns / self.max_held.max(1.0);
+    }
+
+    /// Measures the impact by a response, while a scan reads.
+    pub(crate) fn measure(&mut self, at: Instant, response: Nanos, max_impact: f64) {
+        let (held, charged_ns) = (self.max_held, self.delay_ns);
+        self.stretches.responded(at, response, held, charged_ns, max_impact);
+    }
+
+    /// Interrupts the measurement: no scan reads.
+    pub(crate) fn stop_measuring(&mut self) {
+        self.stretches.restart();
+    }
+
+    /// A scan reads at full rate, because clients are away.
+    pub(crate) fn reads_while_away(&mut self) {
+        self.stretches.away(self.max_held);
+    }
+
+    /// A background read was sent beside clients.
+    pub(crate) fn read_beside_clients(&mut self) {
+        let correction_ns = self.stretches.read();
+        self.lend(-correction_ns as i64);
+    }
+
+    /// The impact as clients see it; `None` if it is not known yet.
+    pub(crate) fn measured(&self) -> Option<MeasuredImpact> {
+        self.stretches.measured()
     }
 
     /// A request of a client has arrived, so that `held` requests wait for the drive.
@@ -157,6 +192,11 @@ impl Governor {
         self.balance_ns >= 0
     }
 
+    /// Returns whether this is no stretch without reads.
+    pub(crate) fn allows_reads(&self) -> bool {
+        self.stretches.allows_reads()
+    }
+
     /// Returns whether clients may be delayed by this much; for more than the maximum balance,
     /// whether the balance is full.
     pub(crate) fn affords(&self, delay: Nanos) -> bool {
@@ -164,13 +204,14 @@ impl Governor {
             >= i64::try_from(delay.as_ns()).unwrap_or(i64::MAX).min(MAX_SAVED_NS)
     }
 
-    /// The use of a gap in which something was found: one in `controls` is left as it is.
+    /// The use of a gap in which something was found: one in `controls` is left as it is, and all
+    /// are in a stretch without reads.
     pub(crate) fn next_use(&mut self, controls: u64) -> GapUse {
         self.gaps += 1;
         let often = if self.control.gaps < RARE_AFTER { OFTEN } else { 1 };
         // The high bits of a product with the golden ratio: no period of a load agrees with it.
         let place = self.gaps.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let control = controls > 0 && place * controls < often << 32;
+        let control = !self.allows_reads() || controls > 0 && place * controls < often << 32;
         if self.may_fill() && !control { GapUse::Filled } else { GapUse::Control }
     }
 

@@ -8,6 +8,7 @@ mod pending;
 mod scans;
 mod search;
 mod settings;
+mod stretches;
 
 pub(crate) use fill::Fill;
 pub(crate) use governor::GapUse;

@@ -44,7 +44,7 @@ pub struct FillSettings {
     /// included, before a gap is searched.
     pub waiting_needed: usize,
     /// One gap in so many is left unfilled, and four times as many at first, to measure what the
-    /// drive does without fills; 0: none.
+    /// drive does without fills; 0: none, and no stretches without reads either.
     pub controls: u64,
     /// The maximum number of sectors left out at either end of a track: as many as the drive model
     /// has seen displaced by slipped sectors that the layout does not contain. They are read if

@@ -232,6 +232,15 @@ impl Scheduler {
                 finished.response(),
                 fill.settings.max_impact,
             );
+            if fill.measures_impact() {
+                fill.governor.measure(
+                    finished.finished,
+                    finished.response(),
+                    fill.settings.max_impact,
+                );
+            } else {
+                fill.governor.stop_measuring();
+            }
         }
         self.policy.finished(finished);
     }

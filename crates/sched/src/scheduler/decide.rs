@@ -438,6 +438,7 @@ impl Scheduler {
         if !matches!(filled, Filled::Not) {
             fill.report.filled += u64::from(pieces == 0);
             fill.mark(ticket, GapUse::Filled);
+            fill.governor.read_beside_clients();
         }
         match filled {
             Filled::Not => self.send_chosen(&[ticket]),

@@ -69,7 +69,7 @@ impl Scheduler {
             if now < last + idle.grace {
                 return wait(last + idle.grace);
             }
-            if !fill.governor.may_fill() {
+            if !fill.governor.may_fill() || !fill.governor.allows_reads() {
                 return wait(last + idle.away);
             }
         }
@@ -86,6 +86,12 @@ impl Scheduler {
             };
             let Some(extent) = next else { return Decision::Idle };
             if until == Instant::NEVER || self.is_read_by(until, extent) {
+                let governor = &mut self.fill.as_mut().expect("a scan reads").governor;
+                if away {
+                    governor.reads_while_away();
+                } else {
+                    governor.read_beside_clients();
+                }
                 return Decision::Dispatch(match deferred {
                     Some(ticket) => self.send_piece(ticket, FillSource::Idle, most),
                     None => self.send_run(extent, FillSource::Idle),
@@ -113,7 +119,7 @@ impl Scheduler {
         let held = self.tickets.len();
         let fill = self.fill.as_deref_mut()?;
         let tail = fill.settings.tail;
-        if tail <= 0.0 || self.now < fill.next_share_at {
+        if tail <= 0.0 || self.now < fill.next_share_at || !fill.governor.allows_reads() {
             return None;
         }
         if !fill
@@ -131,16 +137,17 @@ impl Scheduler {
         let (largest, view) = (fill.settings.idle.largest, view!(self));
         let from = view.next_lba();
         let most = largest.min(self.turn_of_sectors(from));
-        match deferred {
+        let command = match deferred {
             Some(ticket) => Some(self.send_piece(ticket, FillSource::Share, most)),
-            None => {
-                let command = self.send_next_run(from, most, FillSource::Share);
-                if let (None, Some(fill)) = (&command, &mut self.fill) {
-                    fill.next_share_at = self.now;
-                }
-                command
-            }
+            None => self.send_next_run(from, most, FillSource::Share),
+        };
+        let fill = self.fill.as_deref_mut()?;
+        if command.is_some() {
+            fill.governor.read_beside_clients();
+        } else {
+            fill.next_share_at = self.now;
         }
+        command
     }
 
     /// The sectors of a revolution at an address; on a drive without tracks the longest background

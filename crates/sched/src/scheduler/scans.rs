@@ -66,6 +66,7 @@ impl Scheduler {
             fill.clients_since.get_or_insert(now);
             fill.governor.seen(now);
         }
+        fill.governor.stop_measuring();
         let whole = pending.remaining();
         fill.scans.start(Scan { id, pending, options, whole });
     }
@@ -151,6 +152,7 @@ impl Scheduler {
             at: self.now,
             tracks: fill.counts.tracks,
             rejected: fill.counts.rejected,
+            measured: fill.governor.measured(),
             ..fill.report
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verbs::{Answer, Arguments, parse_arguments, parse_task, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
-use crate::scans::{GapFigures, ScanError, ScanStatus, Scans, StartScan};
+use crate::scans::{GapFigures, ImpactFigures, ScanError, ScanStatus, Scans, StartScan};
 
 /// The arguments of the verbs of scans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,8 +40,12 @@ pub struct ScanArguments {
 pub struct ScanAnswer {
     /// The selected scans.
     pub scans: Vec<ScanStatus>,
-    /// The measured growth of the mean response time of clients, as a share.
+    /// The growth of the mean response time of clients by delays of single requests, as a share.
     pub impact: f64,
+    /// The growth as clients see it, from stretches without reads; null until it is known to
+    /// within half of `max_impact`, or exceeds that for certain.
+    #[serde(default)]
+    pub measured: Option<ImpactFigures>,
     /// The largest such growth that is allowed.
     pub max_impact: f64,
     /// The use of the gaps before clients' requests.
@@ -133,6 +137,7 @@ fn scan_answer(scans: &Scans, selected: Vec<ScanStatus>) -> Answer {
     to_json(&ScanAnswer {
         scans: selected,
         impact: scans.impact(),
+        measured: scans.measured_impact(),
         max_impact: scans.max_impact(),
         gaps: scans.gaps(),
         alone: scans.is_alone(),

@@ -362,6 +362,21 @@ pub const METRICS: &[MetricFamily] = &[
         },
     },
     MetricFamily {
+        name: "scan_impact",
+        help: "Growth of the mean response time by scans, from stretches without reads: mean, and \
+            the ends of its 95 % interval; absent until it is known to half of the bound",
+        unit: Some("ratio"),
+        labels: &["of"],
+        kind: MetricType::Gauge,
+        values: |snapshot, to| {
+            snapshot.drive.fill.measured.into_iter().try_for_each(|impact| {
+                to.level([("of", "mean")], impact.mean)?;
+                to.level([("of", "lower")], impact.lower)?;
+                to.level([("of", "upper")], impact.upper)
+            })
+        },
+    },
+    MetricFamily {
         name: "build_info",
         help: "The version of the server; always 1",
         unit: None,

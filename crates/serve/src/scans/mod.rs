@@ -37,7 +37,9 @@ use output::OutputFile;
 use runner::{
     Awake, CommandMessage, Phase, Runner, RunnerState, ScanCommand, WAKE, this_boot, words_of,
 };
-pub use status::{DigestFigures, GapFigures, RangeList, ScanState, ScanStatus, SourceBytes};
+pub use status::{
+    DigestFigures, GapFigures, ImpactFigures, RangeList, ScanState, ScanStatus, SourceBytes,
+};
 
 /// The name of the whole drive as a target; no volume can have this name.
 pub const WHOLE_DRIVE: &str = "@drive";
@@ -291,6 +293,13 @@ impl Scans {
     #[must_use]
     pub fn impact(&self) -> f64 {
         self.handle.snapshot().fill.impact()
+    }
+
+    /// The growth as clients see it; `None` if it is not known yet.
+    #[must_use]
+    pub fn measured_impact(&self) -> Option<ImpactFigures> {
+        let measured = self.handle.snapshot().fill.measured;
+        measured.map(|of| ImpactFigures { mean: of.mean, lower: of.lower, upper: of.upper })
     }
 
     /// The use of the gaps before clients' requests since the first scan.

@@ -82,6 +82,18 @@ pub struct RangeList {
     pub more: usize,
 }
 
+/// The growth of the mean response time of clients by scans, over the last hours: stretches with
+/// reads compared with stretches without, as a share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ImpactFigures {
+    /// The most likely growth.
+    pub mean: f64,
+    /// The lower end of the 95 % interval.
+    pub lower: f64,
+    /// The upper end.
+    pub upper: f64,
+}
+
 /// The use of the gaps before clients' requests since the first scan, as numbers of gaps. A gap
 /// counts if a scan had sectors to read at that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

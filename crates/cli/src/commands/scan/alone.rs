@@ -190,7 +190,14 @@ fn remembered(drive: &Locator, state: Option<&str>) -> Result<Option<Remembered>
 }
 
 fn answer(scans: Vec<headtime_serve::scans::ScanStatus>) -> ScanAnswer {
-    ScanAnswer { scans, impact: 0.0, max_impact: 0.0, gaps: GapFigures::default(), alone: true }
+    ScanAnswer {
+        scans,
+        impact: 0.0,
+        measured: None,
+        max_impact: 0.0,
+        gaps: GapFigures::default(),
+        alone: true,
+    }
 }
 
 /// The drive that is meant; a word that is no drive's name and no file is a volume, most likely.

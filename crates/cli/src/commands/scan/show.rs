@@ -1,7 +1,7 @@
 //! Scans for people: how far each is, what it has found, and what is wrong with it in the end.
 
 use headtime_serve::control::ScanAnswer;
-use headtime_serve::scans::{GapFigures, RangeList, ScanState, ScanStatus};
+use headtime_serve::scans::{GapFigures, ImpactFigures, RangeList, ScanState, ScanStatus};
 use headtime_units::ByteSize;
 
 use headtime_console::Failure;
@@ -27,9 +27,23 @@ pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
             answer.impact * 100.0,
             answer.max_impact * 100.0
         ));
+        text.push_str(&measured(answer));
         text.extend(gaps(&answer.gaps).map(|line| line + "\n"));
     }
     print(&text)
+}
+
+/// The impact by comparison with stretches without reads. It is known to half of the bound or
+/// exceeds the bound, or there is no figure.
+fn measured(answer: &ScanAnswer) -> String {
+    let figure = match answer.measured {
+        Some(ImpactFigures { mean, lower, upper }) => {
+            let [mean, lower, upper] = [mean, lower, upper].map(|share| share * 100.0);
+            format!("{mean:+.2} % (95 % interval {lower:+.2} to {upper:+.2} %)")
+        }
+        None => format!("not measured to ±{:.2} % yet", answer.max_impact * 50.0),
+    };
+    format!("compared with stretches without reads of scans: {figure}\n")
 }
 
 /// The use of the gaps before clients' requests, and what to change where few are used.
