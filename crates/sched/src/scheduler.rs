@@ -31,6 +31,7 @@ mod dispatch;
 mod exchange;
 mod feasible;
 mod idle;
+mod idle_time;
 mod inherit;
 mod scans;
 mod shares;
@@ -45,6 +46,7 @@ use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
 
 use self::dispatch::view;
+use self::idle_time::IdleTime;
 use crate::account::Accounts;
 use crate::arms::{ArmStates, LastAccess};
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
@@ -95,6 +97,7 @@ pub struct Scheduler {
     /// The last access, and the time of the last completion of any kind.
     last: LastAccess,
     mean_response: Nanos,
+    idle_time: IdleTime,
     /// Reads in the queue that the drive's cache probably held when they came, at most
     /// [`CACHED`] of them.
     cached: SmallVec<[Ticket; 8]>,
@@ -155,6 +158,7 @@ impl Scheduler {
             arms,
             last: LastAccess::NONE,
             mean_response: Nanos::ZERO,
+            idle_time: IdleTime::default(),
             cached: SmallVec::new(),
             accounts: Accounts::default(),
             keeps_predicted: false,
@@ -519,6 +523,12 @@ impl Scheduler {
 
     pub(super) fn advance(&mut self, now: Instant) {
         assert!(now >= self.now, "time ran back from {} to {now}", self.now);
+        let passed = now.saturating_since(self.now);
+        if self.tickets.is_empty() {
+            self.idle_time.idle(passed);
+        } else {
+            self.idle_time.busy(passed);
+        }
         self.now = now;
     }
 }

@@ -86,6 +86,10 @@ struct Habits {
     reached: [f64; 4],
     /// The think time of those that became runs.
     think: Think,
+    /// The number of completions that left a run without requests while its next was worth waiting
+    /// for, and of those after which that came in time; earlier ones count less.
+    paused: f64,
+    came: f64,
 }
 
 /// The kind of a sequence: volume, operation and the logarithm of the request size.
@@ -111,6 +115,8 @@ struct Run {
     /// Its requests that have not finished, by address.
     held: Vec<(Lba, RequestId)>,
     last: Instant,
+    /// The time until which the next request is in time, once none is left.
+    awaited: Option<Instant>,
     account: Account,
 }
 
@@ -162,6 +168,9 @@ const OLDEST: usize = 64;
 const CANDIDATES: usize = 1024;
 /// The maximum number of runs (guess, as above).
 const RUNS: usize = 256;
+/// A run is long, and an owner, once it has used the time of so many changes to another owner
+/// (guess: a shorter one costs others less than turns do).
+const LONG_CHANGES: u64 = 2;
 /// A run without requests for this long has ended (guess: longer than any pace of a recorder).
 const FORGOTTEN: Nanos = Nanos::from_secs(5);
 
@@ -252,10 +261,15 @@ impl Habits {
         }
     }
 
-    /// The probability that a request of a run is followed by another.
-    fn continues(&self) -> f64 {
+    /// The probability that the next request of a run comes in time, or as long as that has not
+    /// been seen, that a request of a run is followed by another at all.
+    fn comes(&self) -> f64 {
         let [first, _, third, later] = self.reached;
-        if first < KNOWN { 1.0 } else { later / (third + later).max(1.0) }
+        match () {
+            () if self.paused >= KNOWN => self.came / self.paused,
+            () if first < KNOWN => 1.0,
+            () => later / (third + later).max(1.0),
+        }
     }
 }
 
@@ -326,11 +340,11 @@ impl Streams {
     }
 
     /// The longest wait for the next request of a run that pays, where a change to another owner
-    /// costs `change`: as much of it as another request is probable.
+    /// costs `change`: as much of it as the request is probable to come in time.
     pub(crate) fn longest_wait(&self, id: RunId, change: Nanos) -> Nanos {
         let habits = self.runs.get(&id).and_then(|run| self.habits.get(&run.kind));
-        let continues = habits.map_or(1.0, Habits::continues);
-        Nanos::from_ns((change.as_ns() as f64 * continues) as u64)
+        let comes = habits.map_or(1.0, Habits::comes);
+        Nanos::from_ns((change.as_ns() as f64 * comes) as u64)
     }
 
     /// The owners of the requests in the queue of the view, runs with their first request by
@@ -401,9 +415,10 @@ impl Streams {
         }
     }
 
-    /// Charges a request that has finished to its owner. A run is long that has used `long`; as an
-    /// owner it begins at the virtual time of its volume's other requests, which have paid so far.
-    pub(crate) fn finished(&mut self, finished: &Finished, long: Nanos) {
+    /// Charges a request that has finished to its owner. A run is long that has used the time of
+    /// two changes to another owner; as an owner it begins at the virtual time of its volume's
+    /// other requests, which have paid so far. `change` is the cost of a change, if it is known.
+    pub(crate) fn finished(&mut self, finished: &Finished, change: Option<Nanos>) {
         if !finished.request.op.moves_head() {
             return;
         }
@@ -417,11 +432,19 @@ impl Streams {
             account.charge(finished.disk_time);
             account.think.finished(finished);
         }
-        let Some(run) = run.filter(|run| owner != Owner::Run(*run)) else { return };
-        let Some(run) = self.runs.get_mut(&run) else { return };
-        run.account.used += finished.disk_time;
-        run.account.think.finished(finished);
-        if run.account.used >= long && !run.is_long {
+        let Some((id, change)) = run.zip(change) else { return };
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        if owner != Owner::Run(id) {
+            run.account.used += finished.disk_time;
+            run.account.think.finished(finished);
+        }
+        if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| run.held.is_empty()) {
+            run.awaited = run.account.think.expected_by(change);
+            let paused = f64::from(u8::from(run.awaited.is_some()));
+            habits.paused = habits.paused * FORGETS + paused;
+            habits.came *= FORGETS;
+        }
+        if run.account.used >= change * LONG_CHANGES && !run.is_long {
             run.is_long = true;
             self.held_of_long += run.held.len();
             run.account.virtual_time =
@@ -497,6 +520,7 @@ impl Streams {
             length: length - len.get(),
             held: Vec::new(),
             last: now,
+            awaited: None,
             account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
         };
         self.ends.insert((volume, op, start), id);
@@ -522,8 +546,12 @@ impl Streams {
         run.account.think.submitted(now);
         let paced = f64::from(u8::from(core::mem::take(&mut run.any_finished)));
         run.paced += (paced - run.paced) / 16.0;
-        if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| !run.is_long) {
-            habits.think = run.account.think;
+        if let Some(habits) = self.habits.get_mut(&run.kind) {
+            let in_time = run.awaited.take().is_some_and(|until| now <= until);
+            habits.came += f64::from(u8::from(in_time));
+            if !run.is_long {
+                habits.think = run.account.think;
+            }
         }
         self.held_of_long += usize::from(run.is_long);
         let place = run.held.partition_point(|(lba, _)| *lba <= start);
@@ -684,14 +712,14 @@ mod tests {
     /// Of 40 writes at once, and of 40 that come one after the other.
     #[test]
     fn writes_in_bulk_have_one_owner() {
-        let (now, long) = (Instant::ORIGIN, Nanos::from_ms(2));
+        let (now, change) = (Instant::ORIGIN, Some(Nanos::from_ms(1)));
         let write = |id: u64, lba| Request { op: Op::Write, ..read(id, lba, 8) };
         let writes: Vec<Request> = (0..40).map(|id| write(id, 8 * id)).collect();
         let another = write(50, 90_000);
         let mut streams = Streams::default();
         writes.iter().for_each(|write| streams.submitted(now, write));
         streams.submitted(now, &another);
-        streams.finished(&finished(writes[2], now, 2), long);
+        streams.finished(&finished(writes[2], now, 2), change);
         streams.find_bulk();
         let bulk = Owner::Writes(VolumeId(7));
         assert_eq!((streams.owner(&writes[3]), streams.owner(&another)), (bulk, bulk));
@@ -701,7 +729,7 @@ mod tests {
         let mut streams = Streams::default();
         for write in &writes[..39] {
             streams.submitted(now, write);
-            streams.finished(&finished(*write, now, 2), long);
+            streams.finished(&finished(*write, now, 2), change);
         }
         streams.submitted(now, &writes[39]);
         streams.find_bulk();
@@ -711,11 +739,11 @@ mod tests {
     #[test]
     fn a_short_run_that_meets_a_long_one_goes_on_at_its_virtual_time() {
         let mut streams = Streams::default();
-        let (now, long) = (Instant::ORIGIN, Nanos::from_ms(2));
+        let (now, change) = (Instant::ORIGIN, Some(Nanos::from_ms(1)));
         let short = [0, 16, 32].map(|lba| read(lba, lba, 16));
         let other = [10_000, 10_010, 10_020].map(|lba| read(lba, lba, 10));
         short.iter().chain(&other).for_each(|read| streams.submitted(now, read));
-        streams.finished(&finished(other[2], now, 3), long);
+        streams.finished(&finished(other[2], now, 3), change);
         let of_long = streams.account(Owner::Run(RunId(1))).virtual_time;
         assert_eq!(of_long, 3_000_000);
         let meets = read(100, 48, 9_982);
@@ -729,20 +757,20 @@ mod tests {
     #[test]
     fn a_run_owns_its_requests_once_it_has_used_much_disk_time() {
         let mut streams = Streams::default();
-        let (now, long) = (Instant::ORIGIN, Nanos::from_ms(2));
+        let (now, change) = (Instant::ORIGIN, Some(Nanos::from_ms(1)));
         let reads = [0, 8, 16, 24, 32].map(|lba| read(lba, lba, 8));
         reads[..4].iter().for_each(|read| streams.submitted(now, read));
         let rest = Owner::Rest(VolumeId(7));
-        streams.finished(&finished(reads[2], now, 1), long);
+        streams.finished(&finished(reads[2], now, 1), change);
         assert_eq!((streams.owner(&reads[3]), streams.no_long_run_is_held()), (rest, true));
         streams.submitted(now, &reads[4]);
-        streams.finished(&finished(reads[3], now, 1), long);
+        streams.finished(&finished(reads[3], now, 1), change);
         assert_eq!(streams.owner(&reads[4]), Owner::Run(RunId(0)));
         assert!(!streams.no_long_run_is_held());
         let times = [rest, Owner::Run(RunId(0))].map(|owner| streams.account(owner).virtual_time);
         assert_eq!(times, [2_000_000; 2], "its volume paid so far, and it begins there");
         streams.self_check();
-        streams.finished(&finished(reads[4], now, 1), long);
+        streams.finished(&finished(reads[4], now, 1), change);
         assert_eq!(streams.account(rest).used, Nanos::from_ms(2));
         assert_eq!(streams.account(Owner::Run(RunId(0))).used, Nanos::from_ms(3));
         streams.self_check();
@@ -768,6 +796,34 @@ mod tests {
         let forgotten = (0..64).position(|_| sequence(&mut streams, 1).is_none());
         assert!(forgotten.is_some_and(|sequences| sequences > 1), "{forgotten:?}");
         streams.self_check();
+    }
+
+    /// Runs of eight requests: submitted one by one, each at the completion of the one before it,
+    /// seven of eight pauses end in time; submitted at once, none does.
+    #[test]
+    fn a_wait_is_worth_as_much_as_the_next_request_comes_in_time() {
+        let change = Nanos::from_ms(12);
+        let longest_wait = |at_once: bool| {
+            let mut streams = Streams::default();
+            let mut now = Instant::ORIGIN;
+            for run in 0..40 {
+                let reads = [0, 1, 2, 3, 4, 5, 6, 7]
+                    .map(|step| read(8 * run + step, (run << 20) + 8 * step, 8));
+                let first = if at_once { &reads[..] } else { &[] };
+                first.iter().for_each(|read| streams.submitted(now, read));
+                for read in &reads {
+                    if !at_once {
+                        streams.submitted(now, read);
+                    }
+                    streams.finished(&finished(*read, now, 1), Some(change));
+                    now += Nanos::from_ms(1);
+                }
+            }
+            let (id, _) = streams.runs.iter().next_back().expect("eight in sequence are a run");
+            streams.longest_wait(*id, change).as_ms_f64()
+        };
+        assert!((9.0..11.5).contains(&longest_wait(false)), "{}", longest_wait(false));
+        assert!(longest_wait(true) < 1.0, "{}", longest_wait(true));
     }
 
     /// A chain of processes: each reads the next sectors and ends.

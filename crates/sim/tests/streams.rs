@@ -328,6 +328,24 @@ fn many_new_runs_have_no_larger_share_than_the_requests_beside_them() {
     assert!(together[1].iops > 0.15 * alone, "of {alone}: {together:?}");
 }
 
+/// Two readers in sequence, a random one and random writes, together about half of what the drive
+/// serves: a turn would let the random reads wait, and the writes go into the drive's cache.
+#[test]
+fn while_the_drive_has_time_to_spare_no_request_waits_for_a_turn() {
+    let open = |per_second| StreamConfig::open(Interarrival::Poisson { per_second });
+    let reader = StreamConfig { arrivals: open(60.0).arrivals, ..sequential(1, 131_072) };
+    let writes = StreamConfig { mix: Mix::reads(0.0), ..open(15.0) };
+    let streams = [reader.clone(), reader, open(15.0), writes];
+    let p99 = |policy| {
+        let figures = on_a_large_drive(policy, &streams);
+        (figures[2].response_ms.p99, figures[3].response_ms.p99)
+    };
+    let (reads, writes) = p99("headtime");
+    let (priced_alone, _) = p99("sptf-expected");
+    assert!(reads < 1.15 * priced_alone, "{reads} ms, each request by itself {priced_alone} ms");
+    assert!(writes < 1.0, "{writes} ms");
+}
+
 /// A recorder whose requests have deadlines, a database and a backup.
 #[test]
 fn turns_of_streams_miss_no_deadline() {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf_expected::{SptfExpected, continues};
-use crate::policies::stream_turns::{StreamTurn, StreamTurns, with_abutting};
+use crate::policies::stream_turns::{StreamTurn, StreamTurns, has_time_to_spare, with_abutting};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Head, Target};
@@ -228,12 +228,14 @@ impl Headtime {
         Choice::one(self.choose_urgent(view))
     }
 
-    /// The read that the drive's cache probably answers. Even as a seek it causes no miss, in case
-    /// it is none.
+    /// The read that the drive's cache probably answers or, while the drive has time to spare, the
+    /// write that it probably takes; without, writes that came at once would take the time of reads
+    /// when the drive destages them. Even as a seek it causes no miss, in case it is none.
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
-        view.probable_hit().filter(in_time)
+        let write = || self.best.write_into_cache(view).filter(|_| has_time_to_spare(view));
+        view.probable_hit().or_else(write).filter(in_time)
     }
 
     /// A request that was chosen among others, or the first requests of its run.

@@ -27,10 +27,10 @@
 //! waited for a whole round goes before all others.
 //!
 //! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
-//! no longer than its mean think time with four mean deviations, and only if that is less than what
-//! a change costs times the probability that a sequence like it goes on. If its process has ended,
-//! the next request is worth waiting for where another process continued the run the last time
-//! (cooperation, P3). The time of a wait is charged to the owner.
+//! no longer than its mean think time with four mean deviations, and only if that is less than
+//! what a change costs times the share of pauses of such runs that ended in time with another
+//! request. If its process has ended, the next request is worth waiting for where another process
+//! continued the run the last time (cooperation, P3). The time of a wait is charged to the owner.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
@@ -102,6 +102,9 @@ struct Visit {
 /// The reciprocal of the maximum part of a turn that the change to it costs (the project's target
 /// is one in twenty).
 const CHANGES: u64 = 20;
+/// From this idle share of time on there are no turns: they save time that nobody needs, and every
+/// request outside of the turn would wait for it (guess: a twentieth, as above).
+const IDLE_SHARE: f64 = 1.0 / CHANGES as f64;
 /// A turn is at least this many changes long (guess: a third of the time is lost then).
 const SHORTEST_CHANGES: u64 = 2;
 /// All owners have a turn within this time, which bounds the time without progress of each.
@@ -124,8 +127,7 @@ impl StreamTurns {
 
     /// As [`crate::Policy::finished`].
     pub(crate) fn finished(&mut self, finished: &Finished) {
-        let long = self.change.map_or(Nanos::from_secs(1), |change| change * SHORTEST_CHANGES);
-        self.streams.finished(finished, long);
+        self.streams.finished(finished, self.change);
     }
 
     /// As [`crate::Policy::cancelled`].
@@ -153,6 +155,11 @@ impl StreamTurns {
     /// In a view of several arms all requests compete: turns would keep one arm busy.
     pub(crate) fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> StreamTurn {
         if view.arm_count() > 1 {
+            return StreamTurn::Anyone;
+        }
+        if has_time_to_spare(view) {
+            self.visits.remove(&tenant);
+            self.end(tenant, view.now);
             return StreamTurn::Anyone;
         }
         let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
@@ -201,7 +208,8 @@ impl StreamTurns {
         ticket: Ticket,
     ) -> Option<RunId> {
         let request = view.queue.get(ticket)?.request;
-        let run = self.streams.run_of(request.id).filter(|_| view.arm_count() == 1)?;
+        let has_visits = view.arm_count() == 1 && !has_time_to_spare(view);
+        let run = self.streams.run_of(request.id).filter(|_| has_visits)?;
         self.visits.insert(tenant, Visit { run, waits_since: None });
         Some(run)
     }
@@ -336,6 +344,11 @@ impl StreamTurns {
         self.stop_waiting(tenant, now, Came::No);
         self.turns.remove(&tenant);
     }
+}
+
+/// Returns whether the drive is idle often enough that nobody needs the time that turns save.
+pub(crate) fn has_time_to_spare(view: &View<'_>) -> bool {
+    view.idle_share >= IDLE_SHARE
 }
 
 /// A request and those right after it, which go as one command: each alone would cost the overhead

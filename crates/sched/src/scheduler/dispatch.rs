@@ -21,6 +21,7 @@ macro_rules! view {
             outstanding: &$scheduler.outstanding,
             belief: &*$scheduler.belief,
             mean_response: $scheduler.mean_response,
+            idle_share: $scheduler.idle_time.share(),
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,

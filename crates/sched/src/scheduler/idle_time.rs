@@ -1,0 +1,57 @@
+//! [`IdleTime`]: how much of its time the drive is not needed.
+
+use headtime_units::Nanos;
+
+/// The idle part of recent time: each stretch counts less the longer ago it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct IdleTime {
+    idle_ns: f64,
+    /// Idle and busy, at most [`MEMORY_NS`].
+    all_ns: f64,
+}
+
+/// The time that counts (guess: some tens of accesses to the medium, less than any round of turns
+/// after a load begins).
+const MEMORY_NS: f64 = 1e9;
+
+impl IdleTime {
+    /// Adds a stretch without requests.
+    pub(super) fn idle(&mut self, time: Nanos) {
+        self.idle_ns += time.as_ns() as f64;
+        self.busy(time);
+    }
+
+    /// Adds a stretch with requests.
+    pub(super) fn busy(&mut self, time: Nanos) {
+        self.all_ns += time.as_ns() as f64;
+        if self.all_ns > MEMORY_NS {
+            self.idle_ns *= MEMORY_NS / self.all_ns;
+            self.all_ns = MEMORY_NS;
+        }
+    }
+
+    /// The idle share, 0 to 1; 0 before any time has passed.
+    pub(super) fn share(self) -> f64 {
+        if self.all_ns > 0.0 { self.idle_ns / self.all_ns } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_follows_the_load_within_seconds() {
+        let mut time = IdleTime::default();
+        assert_eq!(time.share(), 0.0);
+        for _ in 0..200 {
+            time.idle(Nanos::from_ms(3));
+            time.busy(Nanos::from_ms(7));
+        }
+        assert!((time.share() - 0.3).abs() < 0.01, "{}", time.share());
+        time.busy(Nanos::from_secs(1));
+        assert!((0.1..0.2).contains(&time.share()), "{}", time.share());
+        time.idle(Nanos::from_secs(1000));
+        assert!(time.share() > 0.99, "{}", time.share());
+    }
+}
