@@ -370,6 +370,7 @@ mod tests {
             errors: ErrorCounts::default(),
             hung: headtime_io::HungCounts::default(),
             link: None,
+            stalls: None,
         };
         StatsSnapshot {
             uptime: Duration::from_millis(ms),

@@ -119,6 +119,7 @@ impl Drive {
             errors: ErrorCounts::default(),
             hung: HungCounts::default(),
             link: backend.link(),
+            stalls: None,
         };
         tracing::info!(
             capacity = capacity.get(),

@@ -32,6 +32,7 @@ use crate::model::RunningMap;
 use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
 use crate::service_parts::ServiceParts;
+use crate::shingling::ShinglingLog;
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 use crate::tuning::Tuning;
 
@@ -101,6 +102,7 @@ pub(crate) struct Engine {
     errors: ErrorCounts,
     log_limiter: LogLimiter,
     trust: TrustLog,
+    shingling: ShinglingLog,
     messages: Vec<Message>,
     ended: Vec<BackendCompletion>,
 }
@@ -117,6 +119,9 @@ impl Engine {
     ) -> Self {
         let mut scheduler = scheduler;
         scheduler.record_predictions();
+        if backend.is_rotating_drive() {
+            scheduler.count_stalls();
+        }
         Self {
             clock,
             scheduler,
@@ -142,6 +147,7 @@ impl Engine {
             errors: ErrorCounts::default(),
             log_limiter: LogLimiter::default(),
             trust: TrustLog::default(),
+            shingling: ShinglingLog::default(),
             messages: Vec::new(),
             ended: Vec::new(),
         }
@@ -304,11 +310,11 @@ impl Engine {
             self.complete(seen, over);
         }
         self.ended = ended;
-        if self.last_report == seen
-            && self.trust.is_due(seen)
-            && let Some(change) = self.trust.check(seen, &self.scheduler.belief_report())
-        {
-            tracing::warn!("{change}");
+        if self.last_report == seen && self.trust.is_due(seen) {
+            let trust = self.trust.check(seen, &self.scheduler.belief_report());
+            let stalls = self.scheduler.stalls(seen);
+            let shingling = stalls.and_then(|stalls| self.shingling.check(seen, &stalls));
+            trust.iter().chain(&shingling).for_each(|change| tracing::warn!("{change}"));
         }
         seen
     }
@@ -591,6 +597,7 @@ impl Engine {
             errors: self.errors.clone(),
             hung: self.at_drive.counts(),
             link: self.backend.link(),
+            stalls: self.scheduler.stalls(taken),
         }
     }
 }

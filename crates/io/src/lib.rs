@@ -79,6 +79,7 @@ mod power;
 mod profile;
 mod request;
 mod service_parts;
+mod shingling;
 mod sidecar;
 mod snapshot;
 mod sync;

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use headtime_mechanics::DiskTime;
 use headtime_sched::{
-    BackgroundAccount, BeliefReport, FillReport, PolicySwitch, ShareReport, Tunables,
+    BackgroundAccount, BeliefReport, FillReport, PolicySwitch, ShareReport, StallCounts, Tunables,
     VolumeAccount, VolumeId, Waits,
 };
 use headtime_units::{Instant, Nanos};
 
 use crate::lateness::LatenessSummary;
 use crate::service_parts::ServiceParts;
+use crate::shingling;
 
 /// The state of one drive at one moment. Counts cover the time since the drive was opened.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,17 @@ pub struct DriveSnapshot {
     pub hung: HungCounts,
     /// The connection of an NBD drive; `None` for other drives.
     pub link: Option<LinkSnapshot>,
+    /// Commands of a rotating drive that took much longer than predicted; `None` for other drives.
+    pub stalls: Option<StallCounts>,
+}
+
+impl DriveSnapshot {
+    /// Returns a warning if the drive seems to record in shingles and to hide it, which is judged
+    /// by the last ten minutes.
+    #[must_use]
+    pub fn shingling_warning(&self) -> Option<String> {
+        self.stalls.as_ref().and_then(shingling::warning)
+    }
 }
 
 /// Commands that the drive leaves without an answer, against

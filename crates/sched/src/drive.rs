@@ -51,6 +51,14 @@ pub struct PredictedService {
     pub transfer: Nanos,
 }
 
+impl PredictedService {
+    /// The sum of all parts.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.overhead + self.seek + self.rotation + self.transfer
+    }
+}
+
 /// A command at the drive.
 #[derive(Clone, Debug)]
 pub struct Outstanding {

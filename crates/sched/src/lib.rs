@@ -26,6 +26,7 @@ mod scheduler;
 mod search;
 mod shares;
 mod sorted;
+mod stalls;
 mod streams;
 mod table;
 pub mod tour;
@@ -61,6 +62,7 @@ pub use shares::{
     Charge, DriveCosts, Need, NeedError, ShareChange, ShareRefusal, ShareReport, Shares, Tenant,
     Terms,
 };
+pub use stalls::{STALL, StallCounts};
 pub use table::{DEFAULT_POLICY, Parameter, Parameters, PolicyEntry, PolicyError};
 pub use tunables::{
     DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES,

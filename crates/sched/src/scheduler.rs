@@ -60,6 +60,7 @@ use crate::positioning::{Belief, Head, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Promise, Refusal, Request, RequestId, StreamId};
 use crate::shares::Shares;
+use crate::stalls::{StallCounts, StallMeter};
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
 /// The maximum number of reads that are known to be in the drive's cache (guess: they go at once).
@@ -103,6 +104,8 @@ pub struct Scheduler {
     cached: SmallVec<[Ticket; 8]>,
     accounts: Accounts,
     keeps_predicted: bool,
+    /// `None` unless stalls are counted.
+    stalls: Option<Box<StallMeter>>,
     shares: Shares,
     tunables: Tunables,
     /// The waits of earlier policies.
@@ -162,6 +165,7 @@ impl Scheduler {
             cached: SmallVec::new(),
             accounts: Accounts::default(),
             keeps_predicted: false,
+            stalls: None,
             shares,
             tunables: Tunables::default(),
             waits_before: Waits::default(),
@@ -501,6 +505,18 @@ impl Scheduler {
     /// estimate for each.
     pub fn record_predictions(&mut self) {
         self.keeps_predicted = true;
+    }
+
+    /// Counts commands that take much longer than predicted from now on, which records predictions.
+    pub fn count_stalls(&mut self) {
+        self.record_predictions();
+        self.stalls.get_or_insert_default();
+    }
+
+    /// The counts of the last ten minutes; `None` unless stalls are counted.
+    #[must_use]
+    pub fn stalls(&self, now: Instant) -> Option<StallCounts> {
+        self.stalls.as_ref().map(|stalls| stalls.counts(now))
     }
 
     /// The commands at the drive, in the order they were sent.

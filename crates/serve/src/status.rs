@@ -40,7 +40,8 @@ pub struct ServerStatus {
     pub impact: f64,
     /// The largest such growth that is allowed.
     pub max_impact: f64,
-    /// Settings that have no effect, and settings of the kernel that hinder the drive.
+    /// Settings that have no effect, settings of the kernel that hinder the drive, and a drive that
+    /// seems to be shingled.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -225,7 +226,12 @@ impl StatusSource {
             shared_memory_bytes: stats.shared_memory.get(),
             impact: drive.fill.impact(),
             max_impact: self.scans.max_impact(),
-            warnings: [self.settings_without_effect(), self.drive.hindrances()].concat(),
+            warnings: [
+                self.settings_without_effect(),
+                self.drive.hindrances(),
+                Vec::from_iter(drive.shingling_warning()),
+            ]
+            .concat(),
             drive: self.drive(drive),
             scans: stats.scans.clone(),
         }

@@ -197,6 +197,10 @@ fn named(members: &[ArrayMember], number: usize, cause: &str) -> Arc<str> {
 }
 
 impl Backend for ArrayDrive {
+    fn is_rotating_drive(&self) -> bool {
+        self.members.iter().all(|member| member.backend.is_rotating_drive())
+    }
+
     fn describe(&self) -> String {
         let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
         format!(

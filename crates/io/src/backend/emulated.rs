@@ -261,6 +261,10 @@ impl Backend for EmulatedDrive {
         [self.model.next_event(), turns_from].into_iter().flatten().min()
     }
 
+    fn is_rotating_drive(&self) -> bool {
+        true
+    }
+
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
         let disk_time = self.model.disk_time(now).since(&self.before);
         Some(EmulationCounts {

@@ -89,6 +89,12 @@ pub trait Backend: Send {
         false
     }
 
+    /// Returns true if the times of commands are those of a rotating drive, real or emulated, with
+    /// no file system, page cache or network in between.
+    fn is_rotating_drive(&self) -> bool {
+        false
+    }
+
     /// Returns the counters of an emulated drive at `now`.
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
         let _ = now;

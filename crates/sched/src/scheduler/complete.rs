@@ -10,6 +10,7 @@ use crate::command::CommandId;
 use crate::freeblock::GapUse;
 use crate::positioning::{AccessKind, MeasuredAccess};
 use crate::shares::Took;
+use crate::stalls::TimedCommand;
 
 impl Scheduler {
     /// Records a measured completion; returns the finished requests.
@@ -35,6 +36,7 @@ impl Scheduler {
         let moves =
             |command: &Outstanding| command.target.op.moves_head() && !command.probably_cached;
         self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
+        self.count_stall(&command, &done);
         let cached = self.learn(&command, &done);
         self.last.finished = self.last.finished.max(done.finished);
 
@@ -130,6 +132,24 @@ impl Scheduler {
     pub(super) fn forget_cancellation(&mut self, ticket: Ticket) -> bool {
         let position = self.cancelled.iter().position(|cancelled| *cancelled == ticket);
         position.map(|position| self.cancelled.swap_remove(position)).is_some()
+    }
+
+    /// Counts the command as stalled or not, if stalls are counted.
+    fn count_stall(&mut self, command: &Outstanding, done: &Done) {
+        let Some(stalls) = self.stalls.as_deref_mut() else { return };
+        let Some(predicted) = command.predicted.filter(|_| done.outcome == Outcome::Success) else {
+            return;
+        };
+        let last = self.arms.last_of(&command.target).map_or(self.last, |last| *last);
+        let timed = TimedCommand {
+            op: command.target.op,
+            extent: command.target.extent,
+            before: last.finished,
+            dispatched: command.dispatched,
+            finished: done.finished,
+            predicted: predicted.total(),
+        };
+        stalls.observe(timed, self.outstanding.iter().map(|other| other.target.op));
     }
 
     /// Updates the drive model and the head; called before `last.finished` advances. Returns

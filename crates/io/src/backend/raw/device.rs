@@ -45,6 +45,8 @@ pub(super) struct Watch {
     pub(super) file: OwnedFd,
     /// Its size when it was opened.
     pub(super) bytes: u64,
+    /// It is a rotating drive itself.
+    pub(super) rotates: bool,
     /// The locked file of a loop device.
     pub(super) _backing: Option<OwnedFd>,
 }
@@ -69,6 +71,10 @@ impl RawDevice {
 }
 
 impl Backend for RawDevice {
+    fn is_rotating_drive(&self) -> bool {
+        self.watch.rotates
+    }
+
     fn describe(&self) -> String {
         format!("{}, raw device", self.mover.describe())
     }

@@ -116,7 +116,11 @@ pub(crate) fn open(
     {
         power.push(Arc::new(probe));
     }
-    let watch = Watch { path: path.to_owned(), file: again(&file)?, bytes, _backing: backing };
+    // The kernel takes disks of virtual machines and devices on other devices for rotating ones;
+    // those name no model.
+    let rotates = device.as_ref().is_some_and(|device| device.rotational && device.model.is_some());
+    let watch =
+        Watch { path: path.to_owned(), file: again(&file)?, bytes, rotates, _backing: backing };
     let mover =
         mover(file, sector_bytes, options.direct.into(), queue_depth, options.io_method, notifier)?;
     Ok(OpenedDrive {
