@@ -13,8 +13,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use headtime_mechanics::NoiseLevel;
-use headtime_units::{Nanos, parse_nanos};
+use headtime_mechanics::{NoiseLevel, Shingles};
+use headtime_units::{Nanos, parse_bytes, parse_nanos};
 
 mod array;
 mod memory;
@@ -59,6 +59,8 @@ pub struct EmulatedLocator {
     pub noise: NoiseLevel,
     /// The drive goes to standby after this time without commands [default: never].
     pub standby: Option<Nanos>,
+    /// The drive records in shingles and hides it [default: it records conventionally].
+    pub smr: Option<Shingles>,
 }
 
 /// The source of a profile.
@@ -242,7 +244,7 @@ impl EmulatedLocator {
         let mut backing = None;
         let mut seed = None;
         let mut noise = None;
-        let mut standby = None;
+        let (mut standby, mut smr) = (None, None);
         for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
             let (key, encoded) = setting.split_once('=').unwrap_or((setting, ""));
             match key {
@@ -264,6 +266,7 @@ impl EmulatedLocator {
                     })?;
                     standby = Some(span);
                 }
+                "smr" if smr.is_none() => smr = Some(read_shingles(text, encoded)?),
                 _ => {
                     return Err(LocatorError::UnknownSetting {
                         text: text.to_owned(),
@@ -273,7 +276,8 @@ impl EmulatedLocator {
             }
         }
         let backing = backing.ok_or_else(|| LocatorError::NoBacking { text: text.to_owned() })?;
-        Ok(Self { profile, setup, backing, seed, noise: noise.unwrap_or_default(), standby })
+        let noise = noise.unwrap_or_default();
+        Ok(Self { profile, setup, backing, seed, noise, standby, smr })
     }
 }
 
@@ -342,10 +346,13 @@ impl fmt::Display for Locator {
         }
         print_noise(f, emulated.noise)?;
         match emulated.standby.map(Nanos::as_ns) {
-            None => Ok(()),
-            Some(ns) if ns % 1_000_000_000 == 0 => write!(f, "&standby={}s", ns / 1_000_000_000),
-            Some(ns) => write!(f, "&standby={ns}ns"),
+            None => {}
+            Some(ns) if ns % 1_000_000_000 == 0 => write!(f, "&standby={}s", ns / 1_000_000_000)?,
+            Some(ns) => write!(f, "&standby={ns}ns")?,
         }
+        emulated.smr.map_or(Ok(()), |Shingles { media_cache, band }| {
+            write!(f, "&smr={}/{}", media_cache.get(), band.get())
+        })
     }
 }
 
@@ -359,6 +366,19 @@ fn read_seed(text: &str, encoded: &str) -> Result<u64, LocatorError> {
 fn read_noise(text: &str, encoded: &str) -> Result<NoiseLevel, LocatorError> {
     let level = decode_text(text, encoded)?.parse();
     level.map_err(|_| bad_value(text, "noise", encoded, "off, quiet, typical or harsh"))
+}
+
+/// Reads `CACHE[/BAND]`.
+fn read_shingles(text: &str, encoded: &str) -> Result<Shingles, LocatorError> {
+    let wrong = |_| {
+        let expected =
+            "the size of a media cache such as 1GiB, or also of a band, such as 1GiB/32MiB";
+        bad_value(text, "smr", encoded, expected)
+    };
+    let (media_cache, band) =
+        encoded.split_once('/').map_or((encoded, None), |(cache, band)| (cache, Some(band)));
+    let band = band.map_or(Ok(Shingles::BAND), parse_bytes).map_err(wrong)?;
+    Ok(Shingles { media_cache: parse_bytes(media_cache).map_err(wrong)?, band })
 }
 
 /// Writes the level unless it is the default.
@@ -416,6 +436,7 @@ mod tests {
             seed: None,
             noise: NoiseLevel::Typical,
             standby: None,
+            smr: None,
         }
     }
 
@@ -434,6 +455,16 @@ mod tests {
                     noise: NoiseLevel::Off,
                     standby: Some(Nanos::from_secs(90)),
                     ..emulated("atlas10k", "my disk&co.img")
+                }),
+            ),
+            (
+                "emulated:barracuda-2tb?backing=f&smr=1GiB",
+                Locator::Emulated(EmulatedLocator {
+                    smr: Some(Shingles {
+                        media_cache: ByteSize::new(1 << 30),
+                        band: ByteSize::new(32 << 20),
+                    }),
+                    ..emulated("barracuda-2tb", "f")
                 }),
             ),
             ("emulated:./mine.toml?backing=d", Locator::Emulated(emulated("./mine.toml", "d"))),
@@ -479,6 +510,7 @@ mod tests {
             ("emulated:atlas10k?backing=f&seed=-1", "seed=-1 is not a whole number"),
             ("emulated:atlas10k?backing=f&noise=loud", "noise=loud is not off, quiet, typical or"),
             ("emulated:atlas10k?backing=f&backing=g", "`backing` is unknown or given twice"),
+            ("emulated:atlas10k?backing=f&smr=yes", "smr=yes is not the size of a media cache"),
             ("emulated:atlas10k?backing=f&color=red", "`color` is unknown"),
             ("emulated:atlas10k?backing=100%", "%25"),
             ("nbd:export", "nbd://HOST[:PORT]/EXPORT"),
@@ -505,10 +537,15 @@ mod tests {
             noise in proptest::sample::select(&NoiseLevel::ALL),
             setup in proptest::option::of("[a-z@ %]{1,8}"),
             standby in proptest::option::of((1..1_u64 << 50).prop_map(Nanos::from_ns)),
+            smr in proptest::option::of((1..1_u64 << 50, 1..1_u64 << 50)),
         ) {
             let emulated = emulated(&profile, &backing);
+            let smr = smr.map(|(media_cache, band)| Shingles {
+                media_cache: ByteSize::new(media_cache),
+                band: ByteSize::new(band),
+            });
             let locator =
-                Locator::Emulated(EmulatedLocator { setup, seed, noise, standby, ..emulated });
+                Locator::Emulated(EmulatedLocator { setup, seed, noise, standby, smr, ..emulated });
             prop_assert_eq!(Locator::parse(&locator.to_string()), Ok(locator));
         }
     }

@@ -77,6 +77,28 @@ fn a_drive_of_another_profile_or_unit_is_refused_and_the_same_one_with_another_s
 }
 
 #[test]
+fn a_shingled_drive_is_smaller_keeps_its_bytes_and_counts_stalls() {
+    let place = Place::new(Kind::Emulated);
+    let text = place.locator().to_string();
+    // Sixteen blocks of media cache, so that most of these writes wait for a band.
+    let drive = open(&format!("{text}&smr=64KiB/1MiB")).expect("a new drive");
+    assert_eq!(drive.capacity().get(), SECTORS - 128 - 2_048);
+    let extents = (0..40).map(|number| Extent::from_numbers(number * 37 % 200 * 64 + 3, 8));
+    for extent in extents.clone() {
+        assert!(drive.handle().run(Io::write(extent, pattern(extent, 1))).result.is_ok());
+    }
+    for extent in extents {
+        assert!(holds(&drive, extent, 1), "{extent}");
+    }
+    let counts = drive.snapshot().stalls.expect("an emulated drive is a rotating one");
+    assert!(counts.writes >= 39 && counts.reads >= 39 && counts.write_stalls == 0, "{counts:?}");
+    assert!(drive.shutdown().is_clean());
+
+    let message = refusal(&format!("{text}&smr=8MiB"));
+    assert!(message.contains("a media cache of 8 MiB, a band of 32 MiB"), "{message}");
+}
+
+#[test]
 fn a_damaged_sidecar_is_refused_with_the_remedy_and_the_remedy_works() {
     let (place, text, sidecar) = used_drive("");
     let whole = std::fs::read_to_string(&sidecar).expect("readable");

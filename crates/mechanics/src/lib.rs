@@ -34,6 +34,7 @@ mod noise;
 mod place;
 pub mod profile;
 mod seek;
+mod shingles;
 mod stripes;
 mod variation;
 
@@ -46,5 +47,6 @@ pub use noise::{NoiseLevel, UnknownNoise};
 pub use place::{Direction, HeadPosition, PhysicalAddress, Spot, Track};
 pub use profile::{DriveProfile, ProfileError};
 pub use seek::SeekCurve;
+pub use shingles::Shingles;
 pub use stripes::Stripes;
 pub use variation::{Nominal, Variation};

@@ -147,6 +147,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
         seed: arguments.seed,
         noise: arguments.noise.unwrap_or_default(),
         standby: None,
+        smr: None,
     })
 }
 

@@ -19,8 +19,8 @@ use bytes::Bytes;
 use headtime_mechanics::DiskTime;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{Command, CommandId, Outcome};
-use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
-use headtime_units::{Instant, Nanos};
+use headtime_sim::{Device, DriveCompletion, DriveTruth, ShingledDrive, SimulatedDrive};
+use headtime_units::{ByteSize, Instant, Nanos};
 
 use crate::backend::OpenedDrive;
 use crate::backend::backing;
@@ -37,7 +37,7 @@ use crate::sidecar::Sidecar;
 /// An emulated drive.
 struct EmulatedDrive {
     name: String,
-    model: SimulatedDrive,
+    model: Box<dyn Device + Send>,
     /// The number of commands at the drive.
     at_drive: usize,
     /// The model counts its time from the origin of the clock; this much had passed when the drive
@@ -125,7 +125,20 @@ pub(crate) fn open(
     };
     let profile = profile_of(emulated, locator)?;
     let sector_size = profile.sector_size().map_err(profile_error)?;
-    let capacity = profile.capacity();
+    let capacity = match emulated.smr {
+        None => profile.capacity(),
+        Some(shingles) => ShingledDrive::room(profile.capacity(), shingles, sector_size)
+            .ok_or_else(|| OpenError::Profile {
+                locator: locator.to_string(),
+                message: format!(
+                    "a media cache of {}, a band of {} and its copy must have 4 KiB each and fit \
+                        on the drive of {}; choose other sizes (smr=CACHE/BAND)",
+                    shingles.media_cache,
+                    shingles.band,
+                    ByteSize::new(sector_size.bytes_of(profile.capacity()))
+                ),
+            })?,
+    };
     let base_name = profile.name.split('@').next().unwrap_or_default();
     let requested = Sidecar {
         profile: base_name.to_owned(),
@@ -139,7 +152,14 @@ pub(crate) fn open(
     let truth = DriveTruth::draw(&profile, backing.seed).map_err(profile_error)?;
     let pool = Pool::start(backing.store, Arc::clone(notifier), BYTE_THREADS)
         .map_err(OpenError::Engine)?;
-    let model = SimulatedDrive::new(truth).map_err(profile_error)?;
+    let drive = SimulatedDrive::new(truth).map_err(profile_error)?;
+    let model: Box<dyn Device + Send> = match emulated.smr {
+        None => Box::new(drive),
+        Some(shingles) => Box::new(
+            ShingledDrive::new(drive, shingles, sector_size)
+                .expect("a drive of its profile's size"),
+        ),
+    };
     let queue_depth = model.queue_depth();
     let motor = emulated.standby.map(|standby| {
         let idle_since = AtomicU64::new(RealClock.now().as_ns());

@@ -135,6 +135,7 @@ fn config(plan: &Plan, policy: &DemoPolicy, around: &Surroundings<'_>, socket: &
         seed: Some(plan.seed),
         noise: NoiseLevel::default(),
         standby: None,
+        smr: None,
     };
     let volumes = plan.loads.iter().map(|load| VolumeConfig {
         name: load.volume.to_string(),
