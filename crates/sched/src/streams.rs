@@ -54,6 +54,8 @@ pub(crate) struct Account {
     pub(crate) used: Nanos,
     /// The virtual time of start-time fair queueing.
     pub(crate) virtual_time: u64,
+    /// Its weight less one.
+    extra_weight: u64,
     /// The think time of its client.
     pub(crate) think: Think,
 }
@@ -178,7 +180,7 @@ impl Account {
     /// Charges disk time.
     pub(crate) fn charge(&mut self, time: Nanos) {
         self.used += time;
-        self.virtual_time += time.as_ns();
+        self.virtual_time += time.as_ns() / (1 + self.extra_weight);
     }
 }
 
@@ -370,7 +372,24 @@ impl Streams {
                 owners.push((owner, queued));
             }
         }
+        self.weigh_rests(view, owners.iter().filter(|(owner, _)| !is_rest(*owner)).count());
         owners
+    }
+
+    /// Gives each rest the weight of its requests, which stand for clients that wait for one each,
+    /// but no more than `others`, the owners beside rests: a rest with a deep queue takes half.
+    fn weigh_rests(&mut self, view: &View<'_>, others: usize) {
+        self.rests.values_mut().for_each(|rest| rest.extra_weight = 0);
+        let at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
+        for queued in view.queue.by_arrival().take(OLDEST).chain(at_drive) {
+            if let Owner::Rest(volume) = self.owner(&queued.request) {
+                self.rests.entry(volume).or_default().extra_weight += 1;
+            }
+        }
+        let most = others.saturating_sub(1) as u64;
+        for rest in self.rests.values_mut() {
+            rest.extra_weight = rest.extra_weight.saturating_sub(1).min(most);
+        }
     }
 
     fn find_bulk(&mut self) {
@@ -610,7 +629,12 @@ impl Streams {
 impl Run {
     /// Returns whether it is long and its requests come without completions in between.
     fn is_in_bulk(&self) -> bool {
-        self.is_long && self.op == Op::Write && self.paced < 0.5 && !self.held.is_empty()
+        self.is_long && self.op == Op::Write && !self.is_paced() && !self.held.is_empty()
+    }
+
+    /// Returns whether most of its requests came after a completion.
+    fn is_paced(&self) -> bool {
+        self.paced >= 0.5
     }
 
     /// The requests that are in the queue of the view, by address.
@@ -623,6 +647,10 @@ impl Run {
                 .find(|queued| queued.request.id == *id)
         })
     }
+}
+
+pub(crate) fn is_rest(owner: Owner) -> bool {
+    matches!(owner, Owner::Rest(_))
 }
 
 /// The place of a candidate: ends scatter by a multiplication with 2⁶⁴ over the golden ratio.

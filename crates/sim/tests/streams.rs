@@ -346,6 +346,16 @@ fn while_the_drive_has_time_to_spare_no_request_waits_for_a_turn() {
     assert!(writes < 1.0, "{writes} ms");
 }
 
+/// Each of four readers in sequence and four random ones has an eighth of the drive, and a random
+/// one alone gets two fifths of what four get together.
+#[test]
+fn random_clients_have_as_large_a_share_as_readers_in_sequence() {
+    let streams = [sequential(4, 131_072), StreamConfig::closed(4)];
+    let alone = on_a_large_drive("headtime", &streams[1..])[0].iops;
+    let together = on_a_large_drive("headtime", &streams);
+    assert!((0.4..0.6).contains(&(together[1].iops / alone)), "of {alone}: {together:?}");
+}
+
 /// A recorder whose requests have deadlines, a database and a backup.
 #[test]
 fn turns_of_streams_miss_no_deadline() {

@@ -21,10 +21,11 @@
 //! runs that think, and use little time, do not wait for the backlog of others.
 //!
 //! *Order.* Start-time fair queueing by disk time (Goyal et al., SIGCOMM 1996): each owner has a
-//! virtual time, which grows with the disk time that it uses; one that comes back is at most a
-//! round earlier than the latest. Of the owners at most half a turn later than the earliest, the
-//! next by ascending address goes, so that a round is one sweep; rests go last. An owner that has
-//! waited for a whole round goes before all others.
+//! virtual time, which grows with the disk time that it uses, divided by its weight; one that
+//! comes back is at most a round earlier than the latest. A rest has the weight of its requests,
+//! at most that of all other owners together. Of the owners at most half a turn later than the
+//! earliest, the next by ascending address goes, so that a round is one sweep; rests go last. An
+//! owner that has waited for a whole round goes before all others.
 //!
 //! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
 //! no longer than its mean think time with four mean deviations, and only if that is less than
@@ -49,7 +50,7 @@ use crate::positioning::Positioning;
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::Tenant;
-use crate::streams::{Account, Came, Owner, RunId, Streams, Think};
+use crate::streams::{Account, Came, Owner, RunId, Streams, Think, is_rest};
 
 /// The turn of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +184,7 @@ impl StreamTurns {
                     && self.streams.account(*owner).virtual_time + turn.length.as_ns()
                         <= account.virtual_time
             };
-            let yields = matches!(turn.owner, Owner::Rest(_))
+            let yields = is_rest(turn.owner)
                 && used >= change * SHORTEST_CHANGES
                 && eligible.iter().any(used_less);
             if alone || used < turn.length && !yields {
@@ -269,7 +270,7 @@ impl StreamTurns {
         before: Option<Turn>,
         change: Nanos,
     ) -> StreamTurn {
-        let any_rest = eligible.iter().any(|(owner, _)| matches!(owner, Owner::Rest(_)));
+        let any_rest = eligible.iter().any(|(owner, _)| is_rest(*owner));
         let round = if any_rest { ROUND_WITH_REST } else { ROUND };
         let waits_for_another =
             before.is_some_and(|before| eligible.iter().all(|(owner, _)| *owner != before.owner));
@@ -294,7 +295,7 @@ impl StreamTurns {
             .min_by_key(|next @ (owner, queued)| {
                 let start = queued.request.extent.start;
                 let again = before.is_some_and(|before| before.owner == *owner);
-                let rest = matches!(owner, Owner::Rest(_));
+                let rest = is_rest(*owner);
                 (!overdue(next), rest, again, start < head, start, *owner)
             });
         let Some((owner, _)) = first else { return StreamTurn::Anyone };
