@@ -301,6 +301,11 @@ impl Streams {
         self.of.get(&id).copied()
     }
 
+    /// Returns whether a request belongs to a run whose client waits for most requests.
+    pub(crate) fn is_in_paced_run(&self, id: RequestId) -> bool {
+        self.run_of(id).is_some_and(|id| self.runs[&id].is_paced())
+    }
+
     /// The account of an owner; of one that is not known an empty one.
     pub(crate) fn account(&self, owner: Owner) -> Account {
         match owner {

@@ -356,6 +356,16 @@ fn random_clients_have_as_large_a_share_as_readers_in_sequence() {
     assert!((0.4..0.6).contains(&(together[1].iops / alone)), "of {alone}: {together:?}");
 }
 
+/// A write of a client that waits for each goes into the cache of the drive.
+#[test]
+fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {
+    let writer = StreamConfig { mix: Mix::reads(0.0), ..sequential(1, 4_096) };
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&writer))[0].iops;
+    let together = on_a_large_drive("headtime", &[writer, StreamConfig::closed(8)]);
+    assert!(together[0].iops > 0.5 * alone, "of {alone}: {together:?}");
+    assert!(together[1].iops > 40.0, "{together:?}");
+}
+
 /// A recorder whose requests have deadlines, a database and a backup.
 #[test]
 fn turns_of_streams_miss_no_deadline() {

@@ -228,13 +228,17 @@ impl Headtime {
         Choice::one(self.choose_urgent(view))
     }
 
-    /// The read that the drive's cache probably answers or, while the drive has time to spare, the
-    /// write that it probably takes; without, writes that came at once would take the time of reads
-    /// when the drive destages them. Even as a seek it causes no miss, in case it is none.
+    /// The read that the drive's cache probably answers, or the write that it probably takes.
+    /// Without time to spare that is one of a run whose client waits for each: the drive destages
+    /// them together, where others would take the time of reads. Even as a seek it causes no miss,
+    /// in case it is none.
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
-        let write = || self.best.write_into_cache(view).filter(|_| has_time_to_spare(view));
+        let goes = |queued: &Queued| {
+            has_time_to_spare(view) || self.streams.streams().is_in_paced_run(queued.request.id)
+        };
+        let write = || self.best.write_into_cache(view, goes);
         view.probable_hit().or_else(write).filter(in_time)
     }
 

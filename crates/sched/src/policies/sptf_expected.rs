@@ -115,13 +115,20 @@ impl SptfExpected {
         }
     }
 
-    /// The oldest write that the drive's cache probably takes at once, as far as its last writes
-    /// show.
-    pub(crate) fn write_into_cache<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
+    /// The oldest write for which `among` holds, if the drive's cache probably takes it at once, as
+    /// far as its last writes show.
+    pub(crate) fn write_into_cache<'a>(
+        &self,
+        view: &View<'a>,
+        among: impl Fn(&Queued) -> bool,
+    ) -> Option<&'a Queued> {
         if self.gathers.cache_is_full || !view.belief.takes_into_cache(Op::Write) {
             return None;
         }
-        view.queue.by_arrival().take(OLDEST).find(|queued| is_cached_write(&queued.request))
+        view.queue
+            .by_arrival()
+            .take(OLDEST)
+            .find(|queued| is_cached_write(&queued.request) && among(queued))
     }
 
     /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
