@@ -173,13 +173,13 @@ fn an_impact_that_no_single_request_shows_is_measured_and_then_bounded() {
     let profile = Arc::new(catalog::load("nearline-20tb").expect("it ships"));
     let belief = |profile: &DriveProfile| headtime_belief::of_profile(profile).expect("it ships");
     let sector = profile.sector_size().expect("valid");
-    let run_with = |background: Option<BackgroundScan>, from: u64, seconds: u64| {
+    let run_with = |background: Option<BackgroundScan>| {
         let policy = PolicyEntry::find("headtime").expect("it ships");
         let experiment = Experiment {
             instance: Instance::Noise(NoiseLevel::Quiet),
             requests: u64::MAX,
-            warm_up_time: Some(Nanos::from_secs(from)),
-            length: Some(Nanos::from_secs(seconds)),
+            warm_up_time: Some(Nanos::from_secs(10)),
+            length: Some(Nanos::from_secs(1_500)),
             background,
             ..Experiment::new(Arc::clone(&profile), policy, 1)
         };
@@ -195,17 +195,22 @@ fn an_impact_that_no_single_request_shows_is_measured_and_then_bounded() {
             Workload::new(&[stream], sector, profile.capacity(), 1).expect("it suits the drive");
         run(&experiment, source, &belief).unwrap_or_else(|error| panic!("seed 1: {error}"))
     };
-    let scan = BackgroundScan {
-        grain: Sectors::new(128),
-        ..BackgroundScan::new(FillSettings { max_impact: 0.05, ..FillSettings::default() })
-    };
-    let [alone, with] = [None, Some(scan)].map(|scan| run_with(scan, 10, 1_500));
-    let growth = with.response_ms.mean / alone.response_ms.mean - 1.0;
-    let scan = with.scan.expect("there was a scan");
-    let [_, lower, upper] = scan.measured_impact.expect("it is known");
-    assert!((lower..=upper).contains(&growth), "{growth} is not in {lower} to {upper}");
-    assert!(growth < 0.06, "{growth} of 0.05");
-    assert!(scan.mb_per_second > 10.0, "{scan:?}");
+    let alone = run_with(None);
+    let [slow, fast] = [0.05, 0.1].map(|max_impact| {
+        let fill = FillSettings { max_impact, ..FillSettings::default() };
+        let with = run_with(Some(BackgroundScan {
+            grain: Sectors::new(128),
+            ..BackgroundScan::new(fill)
+        }));
+        let growth = with.response_ms.mean / alone.response_ms.mean - 1.0;
+        let scan = with.scan.expect("there was a scan");
+        let [_, lower, upper] = scan.measured_impact.expect("it is known");
+        assert!((lower..=upper).contains(&growth), "{growth} is not in {lower} to {upper}");
+        assert!(growth < max_impact * 1.2, "{growth} of {max_impact}");
+        (growth, scan.mb_per_second)
+    });
+    assert!(slow.0 < fast.0 && slow.1 * 1.2 < fast.1, "{slow:?}, {fast:?}");
+    assert!(slow.1 > 10.0, "{slow:?}");
 }
 
 #[test]

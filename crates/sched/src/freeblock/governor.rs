@@ -193,6 +193,12 @@ impl Governor {
         self.balance_ns >= 0
     }
 
+    /// Returns whether reading in idle time may begin or go on: once the arm has left the clients,
+    /// reading on hardly costs more.
+    pub(crate) fn may_read_in_idle_time(&self) -> bool {
+        self.allows_reads() && (self.may_fill() || self.stretches.has_read())
+    }
+
     /// Returns whether this is no stretch without reads.
     pub(crate) fn allows_reads(&self) -> bool {
         self.stretches.allows_reads()

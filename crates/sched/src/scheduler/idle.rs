@@ -69,7 +69,7 @@ impl Scheduler {
             if now < last + idle.grace {
                 return wait(last + idle.grace);
             }
-            if !fill.governor.may_fill() || !fill.governor.allows_reads() {
+            if !fill.governor.may_read_in_idle_time() {
                 return wait(last + idle.away);
             }
         }
