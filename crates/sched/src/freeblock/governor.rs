@@ -129,7 +129,10 @@ impl Governor {
     pub(crate) fn responded(&mut self, at: Instant, response: Nanos, max_impact: f64) {
         self.seen(at);
         self.response_ns = self.response_ns.saturating_add(response.as_ns());
-        self.lend((response.as_ns() as f64 * max_impact / (1.0 + max_impact)) as i64);
+        // Infinity, no bound, stays what it is.
+        let share =
+            if max_impact < f64::INFINITY { max_impact / (1.0 + max_impact) } else { max_impact };
+        self.lend((response.as_ns() as f64 * share) as i64);
         self.charge(self.lag_ns as i64);
         self.lag_ns -= self.lag_ns / self.max_held.max(1.0);
     }
@@ -424,6 +427,15 @@ mod tests {
             governor.record_gap(GapUse::Filled, if fill % 50 == 0 { 6_100_000 } else { 0 }, TURN);
         }
         assert!(!governor.worth_the_risk(5.0 / 300.0) && governor.worth_the_risk(7.0 / 300.0));
+    }
+
+    #[test]
+    fn without_a_bound_no_delay_stops_reads() {
+        let mut governor = of_four();
+        governor.delayed(Nanos::from_secs(1_000), 4);
+        assert!(!governor.may_fill());
+        governor.responded(Instant::ORIGIN, Nanos::from_ms(8), f64::INFINITY);
+        assert!(governor.may_fill());
     }
 
     #[test]

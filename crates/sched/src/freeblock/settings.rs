@@ -31,7 +31,7 @@ pub struct FillSettings {
     /// next request, that does no harm. `None`: four times the deviation of the drive model, and at
     /// least 0.1 ms. Never used in the order of clients' requests.
     pub conservatism: Option<Nanos>,
-    /// The fraction by which the mean response of clients may grow.
+    /// The fraction by which the mean response of clients may grow; infinity: no bound.
     pub max_impact: f64,
     /// True if the drive reads ahead.
     pub read_ahead: ReadAhead,

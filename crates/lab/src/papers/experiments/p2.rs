@@ -324,8 +324,8 @@ pub(super) const SW60: &str = "sptf-sw:within_percent=60";
 pub(super) fn conservatism() -> impl Iterator<Item = Nanos> {
     (0..=8).map(|tenths| Nanos::from_us(tenths * 100))
 }
-/// A bound on impact that is never reached: a thousand times the response time.
-const UNBOUNDED: f64 = 1_000.0;
+/// No bound on the impact.
+const UNBOUNDED: f64 = f64::INFINITY;
 /// Tracks that firmware visits for each gap: its time is assumed to be unlimited (guess: more gain
 /// nothing).
 const EVERYWHERE: u32 = 400;
