@@ -301,9 +301,11 @@ impl Streams {
         self.of.get(&id).copied()
     }
 
-    /// Returns whether a request belongs to a run whose client waits for most requests.
-    pub(crate) fn is_in_paced_run(&self, id: RequestId) -> bool {
-        self.run_of(id).is_some_and(|id| self.runs[&id].is_paced())
+    /// Returns whether a request belongs to a run whose client waits for most requests, and sends
+    /// the next within `soon`.
+    pub(crate) fn is_paced_within(&self, id: RequestId, soon: Nanos) -> bool {
+        let run = self.run_of(id).map(|id| &self.runs[&id]);
+        run.is_some_and(|run| run.is_paced() && run.account.think.within(soon).is_some())
     }
 
     /// The account of an owner; of one that is not known an empty one.

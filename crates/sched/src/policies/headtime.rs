@@ -229,15 +229,13 @@ impl Headtime {
     }
 
     /// The read that the drive's cache probably answers, or the write that it probably takes.
-    /// Without time to spare that is one of a run whose client waits for each: the drive destages
-    /// them together, where others would take the time of reads. Even as a seek it causes no miss,
-    /// in case it is none.
+    /// Without time to spare that is one which the drive destages with others; any other would take
+    /// the time of reads then. Even as a seek it causes no miss, in case it is none.
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
-        let goes = |queued: &Queued| {
-            has_time_to_spare(view) || self.streams.streams().is_in_paced_run(queued.request.id)
-        };
+        let goes =
+            |queued: &Queued| has_time_to_spare(view) || self.streams.destages_with_others(queued);
         let write = || self.best.write_into_cache(view, goes);
         view.probable_hit().or_else(write).filter(in_time)
     }

@@ -201,6 +201,13 @@ impl StreamTurns {
         self.begin(tenant, view, &eligible, turn, change)
     }
 
+    /// Returns whether a write belongs to a run whose client waits for each, and sends the next
+    /// within the time of a change: the drive destages many such writes together.
+    pub(crate) fn destages_with_others(&self, write: &Queued) -> bool {
+        let id = write.request.id;
+        self.change.is_some_and(|change| self.streams.is_paced_within(id, change))
+    }
+
     /// Begins a visit to the short run of a request that was chosen among others; the run.
     pub(crate) fn begin_visit(
         &mut self,
