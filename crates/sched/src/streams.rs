@@ -180,7 +180,12 @@ impl Account {
     /// Charges disk time.
     pub(crate) fn charge(&mut self, time: Nanos) {
         self.used += time;
-        self.virtual_time += time.as_ns() / (1 + self.extra_weight);
+        self.virtual_time += self.virtual_time_of(time);
+    }
+
+    /// The virtual time that a use of `time` takes.
+    pub(crate) fn virtual_time_of(&self, time: Nanos) -> u64 {
+        time.as_ns() / (1 + self.extra_weight)
     }
 }
 
@@ -301,11 +306,12 @@ impl Streams {
         self.of.get(&id).copied()
     }
 
-    /// Returns whether a request belongs to a run whose client waits for most requests, and sends
-    /// the next within `soon`.
+    /// Returns whether a request belongs to a run whose client waits for most requests, and is
+    /// known to send the next within `soon`.
     pub(crate) fn is_paced_within(&self, id: RequestId, soon: Nanos) -> bool {
+        let comes = |think: &Think| think.mean_ns.is_some() && think.within(soon).is_some();
         let run = self.run_of(id).map(|id| &self.runs[&id]);
-        run.is_some_and(|run| run.is_paced() && run.account.think.within(soon).is_some())
+        run.is_some_and(|run| run.is_paced() && comes(&run.account.think))
     }
 
     /// The account of an owner; of one that is not known an empty one.

@@ -181,7 +181,8 @@ impl StreamTurns {
             // A rest gains nothing from a long turn: each of its requests costs a seek anyway.
             let used_less = |(owner, _): &(Owner, &Queued)| {
                 matches!(owner, Owner::Run(_))
-                    && self.streams.account(*owner).virtual_time + turn.length.as_ns()
+                    && self.streams.account(*owner).virtual_time
+                        + account.virtual_time_of(turn.length)
                         <= account.virtual_time
             };
             let yields = is_rest(turn.owner)
