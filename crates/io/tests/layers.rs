@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
         "notifier",
         "request",
         "service_parts",
+        "shingling",
         "snapshot",
         "sync",
         "sys",
