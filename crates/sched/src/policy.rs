@@ -219,11 +219,6 @@ impl View<'_> {
         self.belief.probably_cached(extent, needs_arm)
     }
 
-    /// Returns whether a command at the drive moves the head.
-    pub(crate) fn head_moves(&self) -> bool {
-        self.moving().next().is_some()
-    }
-
     /// The outstanding commands that move the head.
     fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
         let moves =

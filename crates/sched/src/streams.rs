@@ -306,12 +306,12 @@ impl Streams {
         self.of.get(&id).copied()
     }
 
-    /// Returns whether a request belongs to a run whose client waits for most requests, and is
-    /// known to send the next within `soon`.
-    pub(crate) fn is_paced_within(&self, id: RequestId, soon: Nanos) -> bool {
+    /// Returns whether the client of a run of writes waits for most of them, and is known to send
+    /// the next within `soon`.
+    pub(crate) fn writes_within(&self, id: RunId, soon: Nanos) -> bool {
         let comes = |think: &Think| think.mean_ns.is_some() && think.within(soon).is_some();
-        let run = self.run_of(id).map(|id| &self.runs[&id]);
-        run.is_some_and(|run| run.is_paced() && comes(&run.account.think))
+        let paced = |run: &&Run| run.op == Op::Write && run.is_paced();
+        self.runs.get(&id).filter(paced).is_some_and(|run| comes(&run.account.think))
     }
 
     /// The account of an owner; of one that is not known an empty one.

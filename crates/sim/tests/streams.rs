@@ -366,6 +366,22 @@ fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {
     assert!(together[1].iops > 40.0, "{together:?}");
 }
 
+/// Four clients write in sequence without a pause, so that the drive's cache takes one write after
+/// the other.
+#[test]
+fn random_reads_do_not_wait_for_writes_in_sequence_that_never_end() {
+    let writes = StreamConfig {
+        mix: Mix::reads(0.0),
+        arrivals: Arrivals::Closed { clients: 4, think: ThinkTime::None },
+        positions: Some(4),
+        ..sequential(1, 4_096)
+    };
+    let reads = StreamConfig::open(Interarrival::Poisson { per_second: 20.0 });
+    let together = on_a_large_drive("headtime", &[writes, reads]);
+    let reads = &together[1];
+    assert!(reads.response_ms.mean < 2.0 * reads.service_ms.mean, "{together:?}");
+}
+
 /// A recorder whose requests have deadlines, a database and a backup.
 #[test]
 fn turns_of_streams_miss_no_deadline() {

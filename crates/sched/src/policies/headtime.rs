@@ -6,8 +6,9 @@ use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason, Outcome, Waits};
+use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
-use crate::policies::sptf_expected::{SptfExpected, continues};
+use crate::policies::sptf_expected::{SptfExpected, WriteCache, continues, is_cached_write};
 use crate::policies::stream_turns::{StreamTurn, StreamTurns, has_time_to_spare, with_abutting};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policy::{Choice, Policy, View};
@@ -173,8 +174,11 @@ impl Headtime {
     /// that the drive's cache probably answers where the arm has work or is to wait, else by turns.
     fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
         let hit = self.hit(view).map(|hit| Choice::one(Some(hit.ticket)));
+        let needs_arm = |command: &Outstanding| {
+            command.target.op.moves_head() && !self.is_beside_arm(view, command)
+        };
         match hit {
-            Some(hit) if view.head_moves() => hit,
+            Some(hit) if view.outstanding.iter().any(needs_arm) => hit,
             hit => match (self.next_in_turns(view, tenant), hit) {
                 (Choice::Nothing | Choice::Hold { .. }, Some(hit)) => hit,
                 (choice, _) => choice,
@@ -187,7 +191,7 @@ impl Headtime {
     fn next_in_turns(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
         self.unhurried.observe(view);
         let unhurried = tenant.is_none() && self.unhurried.are_due();
-        let tickets = match self.streams.next(view, tenant) {
+        let tickets = match self.streams.next(view, tenant, self.best.write_cache(view)) {
             StreamTurn::Anyone => {
                 let cheapest = match unhurried {
                     true => self.best.cheapest(view, |queued| queued.deadline.is_none()),
@@ -228,16 +232,32 @@ impl Headtime {
         Choice::one(self.choose_urgent(view))
     }
 
-    /// The read that the drive's cache probably answers, or the write that it probably takes.
-    /// Without time to spare that is one which the drive destages with others; any other would take
-    /// the time of reads then. Even as a seek it causes no miss, in case it is none.
+    /// The read that the drive's cache probably answers, or the write that it probably takes. Even
+    /// as a seek it causes no miss, in case it is none.
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
-        let goes =
-            |queued: &Queued| has_time_to_spare(view) || self.streams.destages_with_others(queued);
-        let write = || self.best.write_into_cache(view, goes);
+        let write = || {
+            let mut oldest = view.queue.by_arrival().take(OLDEST);
+            let has_room = self.best.write_cache(view) == WriteCache::HasRoom;
+            if has_room { oldest.find(|queued| self.passes(view, queued)) } else { None }
+        };
         view.probable_hit().or_else(write).filter(in_time)
+    }
+
+    /// Returns whether a request goes into the drive's cache beside the turns, if that has room.
+    /// Without time to spare that is a write which the drive destages with others; any other would
+    /// take the time of reads then.
+    fn passes(&self, view: &View<'_>, queued: &Queued) -> bool {
+        is_cached_write(&queued.request)
+            && (has_time_to_spare(view) || self.streams.destages_with_others(queued))
+    }
+
+    /// Returns whether a command at the drive needs no arm.
+    fn is_beside_arm(&self, view: &View<'_>, command: &Outstanding) -> bool {
+        let has_room = self.best.write_cache(view) == WriteCache::HasRoom;
+        command.probably_cached
+            || has_room && command.requests.first().is_some_and(|first| self.passes(view, first))
     }
 
     /// A request that was chosen among others, or the first requests of its run.
@@ -354,7 +374,8 @@ impl Policy for Headtime {
             2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
             depth => depth,
         };
-        moving + view.outstanding.iter().filter(|command| command.probably_cached).count()
+        let beside = |command: &&Outstanding| self.is_beside_arm(view, command);
+        moving + view.outstanding.iter().filter(beside).count()
     }
 
     fn enforces_limits(&self) -> bool {

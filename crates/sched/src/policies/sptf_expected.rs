@@ -35,6 +35,13 @@ pub(crate) struct SptfExpected {
     gathers: WriteGathering,
 }
 
+/// The state of a write-back cache: the drive takes writes at once, or has no room for them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteCache {
+    HasRoom,
+    FullOrNone,
+}
+
 /// The writes that wait for room in the drive's cache, which go together: after each, the head is
 /// where the drive has destaged another, and the cheapest read is chosen from the wrong place.
 #[derive(Default)]
@@ -115,20 +122,12 @@ impl SptfExpected {
         }
     }
 
-    /// The oldest write for which `among` holds, if the drive's cache probably takes it at once, as
-    /// far as its last writes show.
-    pub(crate) fn write_into_cache<'a>(
-        &self,
-        view: &View<'a>,
-        among: impl Fn(&Queued) -> bool,
-    ) -> Option<&'a Queued> {
-        if self.gathers.cache_is_full || !view.belief.takes_into_cache(Op::Write) {
-            return None;
+    /// The state of the drive's write cache, as far as its last writes show.
+    pub(crate) fn write_cache(&self, view: &View<'_>) -> WriteCache {
+        match view.belief.takes_into_cache(Op::Write) && !self.gathers.cache_is_full {
+            true => WriteCache::HasRoom,
+            false => WriteCache::FullOrNone,
         }
-        view.queue
-            .by_arrival()
-            .take(OLDEST)
-            .find(|queued| is_cached_write(&queued.request) && among(queued))
     }
 
     /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
@@ -191,7 +190,7 @@ impl WriteGathering {
 }
 
 /// Returns true for a write that a drive with a write-back cache acknowledges from there.
-fn is_cached_write(request: &Request) -> bool {
+pub(crate) fn is_cached_write(request: &Request) -> bool {
     request.op == Op::Write && !request.fua
 }
 

@@ -45,6 +45,7 @@ use smallvec::SmallVec;
 
 use crate::command::{Finished, Waits};
 use crate::policies::elevator::alike;
+use crate::policies::sptf_expected::{WriteCache, is_cached_write};
 use crate::policy::View;
 use crate::positioning::Positioning;
 use crate::queue::{Queued, Ticket};
@@ -154,7 +155,13 @@ impl StreamTurns {
     /// The next turn among the requests that the view shows, which are those of `tenant`.
     ///
     /// In a view of several arms all requests compete: turns would keep one arm busy.
-    pub(crate) fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> StreamTurn {
+    /// Writes that go into the drive's cache beside the turns have none.
+    pub(crate) fn next(
+        &mut self,
+        view: &View<'_>,
+        tenant: Option<Tenant>,
+        cache: WriteCache,
+    ) -> StreamTurn {
         if view.arm_count() > 1 {
             return StreamTurn::Anyone;
         }
@@ -164,16 +171,28 @@ impl StreamTurns {
             return StreamTurn::Anyone;
         }
         let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
+        let passes = |streams: &Streams, run| {
+            cache == WriteCache::HasRoom && streams.writes_within(run, change)
+        };
+        self.visits.retain(|_, visit| !passes(&self.streams, visit.run));
         if let Some(visit) = self.visit(tenant, view, change) {
             return visit;
         }
+        let owner_passes = |streams: &Streams, owner| match owner {
+            Owner::Run(run) => passes(streams, run),
+            Owner::Writes(_) | Owner::Rest(_) => false,
+        };
         let turn = self.turns.get(&tenant).copied();
+        let turn = turn.filter(|turn| !owner_passes(&self.streams, turn.owner));
         let of_run = turn.is_some_and(|turn| matches!(turn.owner, Owner::Run(_)));
         if self.streams.no_long_run_is_held() && !of_run {
             self.end(tenant, view.now);
             return StreamTurn::Anyone;
         }
-        let eligible = self.streams.eligible(view);
+        let mut eligible = self.streams.eligible(view);
+        eligible.retain(|(owner, first)| {
+            !is_cached_write(&first.request) || !owner_passes(&self.streams, *owner)
+        });
         if let Some(turn) = turn {
             let account = self.streams.account(turn.owner);
             let alone = eligible.iter().all(|(owner, _)| *owner == turn.owner);
@@ -205,8 +224,8 @@ impl StreamTurns {
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
     /// within the time of a change: the drive destages many such writes together.
     pub(crate) fn destages_with_others(&self, write: &Queued) -> bool {
-        let id = write.request.id;
-        self.change.is_some_and(|change| self.streams.is_paced_within(id, change))
+        let run = self.streams.run_of(write.request.id);
+        run.zip(self.change).is_some_and(|(run, change)| self.streams.writes_within(run, change))
     }
 
     /// Begins a visit to the short run of a request that was chosen among others; the run.
