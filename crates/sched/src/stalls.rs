@@ -40,8 +40,8 @@ const STALLS: u64 = 10;
 const MINUTES: usize = 4;
 /// The share of writes that stall must be this multiple of that of reads (chosen). A worn surface
 /// (a read of the Cheetah is repeated for up to 1.3 s), a busy host and a bad cable stall reads at
-/// least as often. With equal shares and as many reads
-/// as writes, ten stalls beside at most two have a probability of 0.3 %.
+/// least as often. With equal shares and as many reads as writes, ten stalls beside at most two
+/// have a probability of 0.3 %.
 const WRITES_OVER_READS: u64 = 4;
 /// The pause after which a command is not counted (guess). Drives start work of their own after
 /// about a second without commands; Cheetah drives after half a second.

@@ -32,8 +32,8 @@
 //! ones 7.6 ms together, if the drive does not become idle. The balance falls to −16 ms, and two
 //! hundred responses pass before the next gap is filled.
 //!
-//! What this accounting does not see is measured by stretches without reads (`stretches.rs`), and
-//! each read is charged for it.
+//! What this accounting does not see is measured by stretches without reads (`stretches.rs`). The
+//! first read between two responses is charged for it.
 //!
 //! A fill is a *risk*: the mean number of revolutions that recent fills cost. Reading the rest of a
 //! track outright would cost a revolution, however little is left. If the fraction of it that fits
