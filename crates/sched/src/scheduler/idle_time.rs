@@ -10,8 +10,8 @@ pub(super) struct IdleTime {
     all_ns: f64,
 }
 
-/// The time that counts (guess: some tens of accesses to the medium, less than any round of turns
-/// after a load begins).
+/// The time that counts (guess: about a hundred accesses to the medium, so that a pause of some ms
+/// hardly counts, and a new load is noticed within seconds).
 const MEMORY_NS: f64 = 1e9;
 
 impl IdleTime {
