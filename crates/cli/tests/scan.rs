@@ -48,6 +48,42 @@ fn a_scrub_reads_everything_and_is_complete_over_a_restart() {
 }
 
 #[test]
+fn a_range_is_read_alone_and_kept_over_a_restart() {
+    let place = Place::emulated(16);
+    let server = place.serve();
+    let image = place.path("part.img");
+    let range = ["--range", "3MiB+8MiB"];
+    let backup = [&["--task", "backup", "--to", text(&image)], &range[..]].concat();
+    let paused = (0..20).any(|_| {
+        let _ = std::fs::remove_file(&image);
+        place.scanned("start", &[&backup[..], &["--again"]].concat());
+        let status = place.scanned("pause", &["--task", "backup"]);
+        status["bytes_done"].as_u64() < status["bytes"].as_u64()
+    });
+    assert!(paused, "one of twenty is paused in time");
+    stop(server);
+    let server = place.serve();
+    let status = place.scanned("status", &["--task", "backup"]);
+    assert_eq!(
+        (&status["state"], &status["range"]["start"], &status["range"]["end"], &status["bytes"]),
+        (&"paused".into(), &(3 * MIB).into(), &(11 * MIB).into(), &(8 * MIB).into()),
+        "{status}"
+    );
+    let whole = headtime(&["scan", "start", "v", "--task", "backup", "--drive", &place.drive]);
+    assert!(said(&whole).contains("reads 3MiB..11MiB, not all of it"), "{}", said(&whole));
+    place.scanned("start", &["--task", "backup", "--range", "3MiB..11MiB"]);
+    let status = place.scanned("status", &["--task", "backup", "--wait"]);
+    assert_eq!(status["bytes_done"], 8 * MIB);
+    let shown = place.text("status", &["--task", "backup"]);
+    assert!(shown.contains("backup of v 3MiB..11MiB: complete, 100.0 % of 8 MiB"), "{shown}");
+    assert!(
+        std::fs::read(&image).expect("the backup is there") == place.content[3 * MIB..11 * MIB],
+        "the image is not the range"
+    );
+    stop(server);
+}
+
+#[test]
 fn a_scan_waits_for_a_sleeping_drive_and_wakes_it_on_order() {
     let mut place = Place::emulated(1);
     place.drive.push_str("&standby=1s");
@@ -481,6 +517,12 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
             "named pipe",
         ),
         (of_drive(&["start", "v", "--task", "scrub", "--max-impact", "2"]), 2, "--max-impact"),
+        (of_drive(&["start", "v", "--task", "scrub", "--range", "1MiB"]), 2, "FROM..TO"),
+        (
+            of_drive(&["start", "v", "--task", "scrub", "--range", "1MiB..5MiB"]),
+            2,
+            "is not within v, which has 4 MiB",
+        ),
         (of_drive(&["resume", "v", "--task", "scrub"]), 2, "start one first"),
         (headtime(&["scan", "status", "--drive", "memory:1GiB"]), 2, "--control PATH"),
         (

@@ -313,7 +313,8 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
         assert!(said(output).contains(expected), "`{expected}` is not in {}", said(output));
     }
     // One that is under way is not mixed with another.
-    let scan = lone.start(&["--task", "backup", "--to", text(&image)]);
+    let order = ["--task", "backup", "--range", "1MiB..", "--to", text(&image)];
+    let scan = lone.start(&order);
     lone.until_read("backup", MIB);
     scan.signal(Signal::INT);
     scan.end();
@@ -323,12 +324,14 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
         "{}",
         said(&other)
     );
+    let whole = lone.scan("start", &["--task", "backup"]);
+    assert!(said(&whole).contains("reads 1MiB..16MiB"), "{}", said(&whole));
     assert_eq!(
-        lone.scanned("start", &["--task", "backup"])["state"],
+        lone.scanned("start", &["--task", "backup", "--range", "1MiB.."])["state"],
         "complete",
         "it is known where it goes"
     );
-    assert!(std::fs::read(&image).expect("the backup is there") == lone.content);
+    assert!(std::fs::read(&image).expect("the backup is there") == lone.content[MIB..]);
 }
 
 #[test]

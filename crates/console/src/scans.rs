@@ -14,7 +14,8 @@ pub fn line(scan: &ScanStatus) -> String {
         ScanState::Broken => "broken",
         ScanState::Stopped => "stopped, and goes on when it is started again",
     };
-    let mut first = format!("{} of {}: {state}", scan.task, scan.target);
+    let range = scan.range.map_or_else(String::new, |range| format!(" {range}"));
+    let mut first = format!("{} of {}{range}: {state}", scan.task, scan.target);
     // Of a state that cannot be read nothing is known.
     if scan.bytes > 0 {
         first.push_str(&format!(

@@ -295,6 +295,7 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
     let start = StartScan {
         target: "a".to_owned(),
         task: TaskKind::Scrub,
+        range: None,
         digests: true,
         to: None,
         again: false,

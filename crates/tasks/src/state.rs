@@ -112,7 +112,7 @@ impl Scan {
         kind: TaskKind,
     ) -> Result<LoadedScan, ScanStateError> {
         let (header, mut rest) = checked(bytes)?;
-        header.must_be_of(subject, kind)?;
+        must_be_of((&header.subject, header.settings.kind), (subject, kind))?;
         header.built_in(&mut rest).map_err(damaged)
     }
 
@@ -129,11 +129,19 @@ impl Scan {
         restore: impl FnOnce(&[u8]) -> Option<Box<dyn Task>>,
     ) -> Result<LoadedScan, ScanStateError> {
         let (header, mut rest) = checked(bytes)?;
-        header.must_be_of(subject, kind)?;
+        must_be_of((&header.subject, header.settings.kind), (subject, kind))?;
         let own = |_: TaskSettings, _: &ScanSubject, from: &mut Decoder<'_>| {
             restore(from.rest()).ok_or(Malformed("what the task remembers makes no sense"))
         };
         header.scan(&mut rest, own).map_err(damaged)
+    }
+
+    /// Checks that the scan is a task of `kind` over `subject`.
+    ///
+    /// # Errors
+    /// [`ScanStateError::Foreign`].
+    pub fn must_be_of(&self, subject: &ScanSubject, kind: TaskKind) -> Result<(), ScanStateError> {
+        must_be_of((&self.subject, self.kind()), (subject, kind))
     }
 
     /// Reads the state of any scan, for inspection.
@@ -212,27 +220,6 @@ impl Header {
         })
     }
 
-    fn must_be_of(&self, requested: &ScanSubject, kind: TaskKind) -> Result<(), ScanStateError> {
-        let known = &self.subject;
-        let differences = [
-            ("drive", hex(known.drive), hex(requested.drive)),
-            ("target", known.target.clone(), requested.target.clone()),
-            ("sectors", known.extent.to_string(), requested.extent.to_string()),
-            (
-                "sectors of",
-                known.sector_size.bytes().to_string(),
-                requested.sector_size.bytes().to_string(),
-            ),
-            ("task", self.settings.kind.to_string(), kind.to_string()),
-        ];
-        for (what, remembered, requested) in differences {
-            if remembered != requested {
-                return Err(ScanStateError::Foreign { what, remembered, requested });
-            }
-        }
-        Ok(())
-    }
-
     fn built_in(self, from: &mut Decoder<'_>) -> Result<LoadedScan, Malformed> {
         self.scan(from, TaskSettings::restore)
     }
@@ -276,6 +263,30 @@ impl Header {
         (scan.failed, scan.passes, scan.sources, scan.notes) = (failed, passes, sources, notes);
         Ok(LoadedScan { scan, closed })
     }
+}
+
+/// Checks that a scan, by subject and task, is the requested one.
+fn must_be_of(
+    (known, task): (&ScanSubject, TaskKind),
+    (requested, kind): (&ScanSubject, TaskKind),
+) -> Result<(), ScanStateError> {
+    let differences = [
+        ("drive", hex(known.drive), hex(requested.drive)),
+        ("target", known.target.clone(), requested.target.clone()),
+        ("sectors", known.extent.to_string(), requested.extent.to_string()),
+        (
+            "sectors of",
+            known.sector_size.bytes().to_string(),
+            requested.sector_size.bytes().to_string(),
+        ),
+        ("task", task.to_string(), kind.to_string()),
+    ];
+    for (what, remembered, requested) in differences {
+        if remembered != requested {
+            return Err(ScanStateError::Foreign { what, remembered, requested });
+        }
+    }
+    Ok(())
 }
 
 fn hex(bytes: [u8; 16]) -> String {

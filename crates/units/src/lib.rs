@@ -10,12 +10,14 @@ extern crate alloc;
 
 mod angle;
 mod extent;
+mod range;
 mod share;
 mod text;
 mod time;
 
 pub use angle::{Angle, RotationPeriod};
 pub use extent::{ByteSize, Extent, Lba, SectorSize, Sectors};
+pub use range::{ByteRange, ParseRangeError};
 pub use share::Share;
 pub use text::{ParseUnitError, parse_bytes, parse_nanos, parse_share};
 pub use time::{Instant, Nanos};

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use headtime_serve::control::{ControlClient, ScanAnswer, ScanArguments};
 use headtime_serve::scans::ScanState;
 use headtime_tasks::TaskKind;
-use headtime_units::parse_share;
+use headtime_units::{ByteRange, parse_share};
 
 use crate::commands::control::{ServerChoice, refused};
 use headtime_console::Failure;
@@ -98,6 +98,9 @@ pub struct Start {
     /// Scan to address
     #[command(flatten)]
     pub meant: Meant,
+    /// Bytes to read, as FROM..TO, FROM.. or FROM+LENGTH, such as 10GiB..20GiB [default: all]
+    #[arg(long, value_name = "RANGE", value_parser = range)]
+    pub range: Option<ByteRange>,
     /// For a scrub: compare a digest of each mebibyte with the last scan's to find silent changes
     #[arg(long)]
     pub digests: bool,
@@ -183,6 +186,10 @@ fn task(name: &str) -> Result<TaskKind, String> {
     name.parse().map_err(|error: headtime_tasks::UnknownTask| error.to_string())
 }
 
+fn range(text: &str) -> Result<ByteRange, String> {
+    text.parse().map_err(|error: headtime_units::ParseRangeError| error.to_string())
+}
+
 fn start(start: &Start) -> Result<(), Failure> {
     let max_impact = start
         .max_impact
@@ -195,6 +202,7 @@ fn start(start: &Start) -> Result<(), Failure> {
         std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
     };
     let arguments = ScanArguments {
+        range: start.range.map(|range| range.to_string()),
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,

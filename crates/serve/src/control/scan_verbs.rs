@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use headtime_tasks::TaskKind;
-use headtime_units::Share;
+use headtime_units::{ByteRange, ParseRangeError, Share};
 use serde::{Deserialize, Serialize};
 
 use super::verbs::{Answer, Arguments, parse_arguments, parse_task, to_json};
@@ -20,6 +20,10 @@ pub struct ScanArguments {
     /// The task's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// Start: the bytes of the target to read, such as `10GiB..20GiB` or `10GiB+1GiB`; all of them
+    /// if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
     /// Start: a scrub compares digests.
     pub digests: bool,
     /// Start: the output of a backup, an absolute path.
@@ -67,6 +71,11 @@ impl ScanArguments {
         target.ok_or_else(|| bad_request("a target is missing; name a volume, or @drive"))
     }
 
+    fn range(&self) -> Result<Option<ByteRange>, ErrorReply> {
+        let parsed = self.range.as_deref().map(str::parse);
+        parsed.transpose().map_err(|error: ParseRangeError| bad_request(error.to_string()))
+    }
+
     fn task(&self) -> Result<TaskKind, ErrorReply> {
         let task = self.task.as_deref();
         parse_task(
@@ -100,6 +109,7 @@ pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
     let start = StartScan {
         target: arguments.target()?.to_owned(),
         task,
+        range: arguments.range()?,
         digests: arguments.digests,
         to: arguments.to,
         again: arguments.again,

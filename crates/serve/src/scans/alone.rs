@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use super::files::{StateFile, StateLock};
 use super::status::{ScanState, ScanStatus};
-use super::{ScanError, Scans, StartScan, WHOLE_DRIVE, identity};
+use super::{ScanError, ScanRange, Scans, StartScan, WHOLE_DRIVE, identity};
 use crate::config::{Listen, PathChoice};
 use crate::control::{ControlClient, ControlHandler, ScanArguments, answer_clients};
 use crate::default_paths::{control_socket_alone, state_directory_alone};
@@ -152,7 +152,7 @@ impl ScanAlone {
                         ScanState::Running | ScanState::Paused | ScanState::Waiting
                     ) =>
                 {
-                    check_same_settings(&status, order, &name)?;
+                    check_same_settings(&status, order, &name, scans.range_of(order)?)?;
                     scans.resume(WHOLE_DRIVE, task)?;
                 }
                 _ => drop(scans.start(order)?),
@@ -311,6 +311,7 @@ fn check_same_settings(
     status: &ScanStatus,
     order: &StartScan,
     drive: &str,
+    range: Option<ScanRange>,
 ) -> Result<(), AloneError> {
     let other = |how: String| {
         Err(AloneError::OtherSettings { drive: drive.to_owned(), task: order.task, how })
@@ -319,6 +320,7 @@ fn check_same_settings(
         Some(to) if to.display().to_string() != status.output => {
             other(format!("goes into {}", status.output))
         }
+        _ if status.range != range => other(format!("reads {}", ScanRange::name(status.range))),
         _ if order.digests && order.task == TaskKind::Scrub && status.digests.is_none() => {
             other("makes no digests".to_owned())
         }

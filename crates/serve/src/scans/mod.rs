@@ -11,6 +11,7 @@ mod alone;
 mod files;
 mod identity;
 mod output;
+mod range;
 mod runner;
 mod status;
 
@@ -28,12 +29,14 @@ use headtime_tasks::{
     BackupForm, LoadedScan, Output, Scan, ScanStateError, ScanSubject, TASKS, TaskKind,
     TaskSettings,
 };
-use headtime_units::{Extent, Sectors, Share};
+use headtime_units::{ByteRange, Extent, Sectors, Share};
 
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
 use output::OutputFile;
+use range::RANGE;
+pub use range::{RangeError, ScanRange};
 use runner::{
     Awake, CommandMessage, Phase, Runner, RunnerState, ScanCommand, WAKE, this_boot, words_of,
 };
@@ -51,6 +54,8 @@ pub struct StartScan {
     pub target: String,
     /// The task.
     pub task: TaskKind,
+    /// The bytes of the target to read; all of them if absent.
+    pub range: Option<ByteRange>,
     /// A scrub compares digests.
     pub digests: bool,
     /// The output of a backup: a new file or a named pipe.
@@ -103,6 +108,15 @@ pub enum ScanError {
             its state"
     )]
     Broken { target: String, task: TaskKind, reason: String },
+    /// A range that the target does not have.
+    #[error("{0}")]
+    Range(#[from] RangeError),
+    /// The scan has another range.
+    #[error(
+        "the {task} of {target} reads {known}, not {requested}; start it with the same range, or \
+            with --again, which discards its state"
+    )]
+    OtherRange { target: String, task: TaskKind, known: String, requested: String },
     /// A missing output of a backup, or an output of another task.
     #[error("{0}")]
     Output(String),
@@ -203,7 +217,7 @@ impl Scans {
     pub fn start(&self, start: &StartScan) -> Result<ScanStatus, ScanError> {
         let StartScan { target, task, .. } = start;
         let (target, task) = (target.clone(), *task);
-        self.extent_of(&target)?;
+        let range = self.range_of(start)?;
         match (task, &start.to) {
             (TaskKind::Backup, _) | (_, None) => {}
             (_, Some(_)) => {
@@ -214,8 +228,24 @@ impl Scans {
         }
         let known = self.lock().get(&(target.clone(), task)).map(|slot| slot.status());
         if let Some(status) = known.filter(|_| !start.again) {
-            let another = task == TaskKind::Backup || (start.digests && status.digests.is_none());
+            let other_range = status.range != range;
+            let another = other_range
+                || task == TaskKind::Backup
+                || (start.digests && status.digests.is_none());
+            let other_range_error = || ScanError::OtherRange {
+                target: target.clone(),
+                task,
+                known: ScanRange::name(status.range),
+                requested: ScanRange::name(range),
+            };
             match status.state {
+                ScanState::Running | ScanState::Paused | ScanState::Waiting if other_range => {
+                    return Err(other_range_error());
+                }
+                // The digests are for comparison with the next scan of these sectors.
+                ScanState::Complete if other_range && status.digests.is_some() => {
+                    return Err(other_range_error());
+                }
                 ScanState::Running | ScanState::Paused | ScanState::Waiting if start.wake => {
                     return self.tell(&target, task, ScanCommand::Wake);
                 }
@@ -383,7 +413,8 @@ impl Scans {
     }
 
     fn new_runner(&self, start: &StartScan) -> Result<NewRunner, ScanError> {
-        let subject = self.subject(&start.target)?;
+        let range = self.range_of(start)?;
+        let subject = self.subject(&start.target, range)?;
         let bytes = subject.sector_size.bytes_of(subject.extent.len);
         let mut settings = TaskSettings { digests: start.digests, ..start.task.into() };
         let mut output = None;
@@ -405,6 +436,9 @@ impl Scans {
         scan.set_note("boot", this_boot());
         scan.set_note("output", path);
         scan.set_note(WAKE, if start.wake { "yes" } else { "no" });
+        if let Some(range) = range {
+            scan.set_note(RANGE, range.to_string());
+        }
         let mut first = Vec::new();
         scan.begin(&mut first);
         let marks = self.marks_of(&scan);
@@ -434,17 +468,23 @@ impl Scans {
                 return unreadable(format!("{} cannot be read: {error}", files.path().display()));
             }
         };
-        let LoadedScan { mut scan, closed } =
-            match Scan::decode(&bytes, &self.subject(target)?, task) {
-                Ok(loaded) => loaded,
-                Err(
-                    error @ (ScanStateError::Damaged { .. }
-                    | ScanStateError::Newer { .. }
-                    | ScanStateError::Foreign { .. }),
-                ) => {
-                    return unreadable(format!("{}: {error}", files.path().display()));
-                }
-            };
+        let whole = self.subject(target, None)?;
+        let loaded = Scan::inspect(&bytes).and_then(|loaded| {
+            // A range that the target no longer has is not of these sectors.
+            let range = ScanRange::of(&loaded.scan);
+            let subject = self.subject(target, range).unwrap_or(whole);
+            loaded.scan.must_be_of(&subject, task).map(|()| loaded)
+        });
+        let LoadedScan { mut scan, closed } = match loaded {
+            Ok(loaded) => loaded,
+            Err(
+                error @ (ScanStateError::Damaged { .. }
+                | ScanStateError::Newer { .. }
+                | ScanStateError::Foreign { .. }),
+            ) => {
+                return unreadable(format!("{}: {error}", files.path().display()));
+            }
+        };
         let marks = self.marks_of(&scan);
         if let Some(marks) = &marks {
             let known = closed.then(|| words_of(scan.note("marks").unwrap_or_default())).flatten();
@@ -544,8 +584,18 @@ impl Scans {
         Ok(Slot { status, stop, thread: Some((sender, thread)) })
     }
 
-    fn subject(&self, target: &str) -> Result<ScanSubject, ScanError> {
-        let extent = self.extent_of(target)?;
+    /// The requested range within the target; `None` for all of it.
+    fn range_of(&self, start: &StartScan) -> Result<Option<ScanRange>, ScanError> {
+        let extent = self.extent_of(&start.target)?;
+        let range = start.range.map(|range| {
+            ScanRange::within(range, &start.target, extent.len, self.handle.sector_size())
+        });
+        Ok(range.transpose()?.flatten())
+    }
+
+    fn subject(&self, target: &str, range: Option<ScanRange>) -> Result<ScanSubject, ScanError> {
+        let (whole, sector) = (self.extent_of(target)?, self.handle.sector_size());
+        let extent = range.map_or(Ok(whole), |range| range.extent(target, whole, sector))?;
         Ok(ScanSubject {
             drive: self.drive,
             target: target.to_owned(),

@@ -5,6 +5,8 @@ use headtime_tasks::{Ranges, ReadSource, Scan};
 use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
+use super::range::ScanRange;
+
 /// The state of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,6 +38,9 @@ pub struct ScanStatus {
     pub reason: String,
     /// The number of the pass, from 1.
     pub pass: u32,
+    /// The bytes of the target that the scan reads; null for all of them.
+    #[serde(default)]
+    pub range: Option<ScanRange>,
     /// Bytes of a pass.
     pub bytes: u64,
     /// Bytes read and kept.
@@ -145,6 +150,7 @@ impl ScanStatus {
         };
         Self {
             pass: scan.passes(),
+            range: ScanRange::of(scan),
             bytes: size.bytes_of(scan.subject().extent.len),
             bytes_done: size.bytes_of(scan.sectors_done()),
             sources: SourceBytes {
@@ -172,6 +178,7 @@ impl ScanStatus {
             state: ScanState::Running,
             reason: String::new(),
             pass: 1,
+            range: None,
             bytes: 0,
             bytes_done: 0,
             bytes_per_second: 0.0,

@@ -457,7 +457,9 @@ function drawPlatterSide(latest) {
       return make("div", {}, make("h3"), make("p", { class: "fine" }), bar);
     });
     const done = scan.bytes > 0 ? scan.bytes_done / scan.bytes : 1;
-    setText(item.children[0], `${scan.task} of ${scan.target}: ${percent(done)}`);
+    const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
+    const range = scan.range ? `, ${gib(scan.range.start)} to ${gib(scan.range.end)} GiB` : "";
+    setText(item.children[0], `${scan.task} of ${scan.target}${range}: ${percent(done)}`);
     const rate = `${(scan.bytes_per_second / 2 ** 20).toFixed(1)} MiB/s`;
     const left = scan.seconds_left === null ? "" : `, ${span(scan.seconds_left)} left`;
     setText(item.children[1], `${scan.state}, ${scan.reason || rate + left}`);

@@ -46,6 +46,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let order = StartScan {
         target: WHOLE_DRIVE.to_owned(),
         task: start.meant.task,
+        range: start.range,
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,
@@ -235,6 +236,8 @@ fn failure(error: AloneError) -> Failure {
             ScanError::UnknownTarget { .. }
                 | ScanError::NotThere { .. }
                 | ScanError::Running { .. }
+                | ScanError::Range(_)
+                | ScanError::OtherRange { .. }
                 | ScanError::Output(_)
         ) | AloneError::OtherSettings { .. }
             | AloneError::Drive {
