@@ -88,10 +88,29 @@ struct Habits {
     reached: [f64; 4],
     /// The think time of those that became runs.
     think: Think,
-    /// The number of completions that left a run without requests while its next was worth waiting
-    /// for, and of those after which that came in time; earlier ones count less.
-    paused: f64,
+    pauses: Pauses,
+    /// The same for those pauses in which its process or connection sent a request elsewhere.
+    pauses_elsewhere: Pauses,
+}
+
+/// The completions that left a run without requests while its next was worth waiting for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pauses {
+    /// The number of all, and of those after which that came in time; earlier ones count less.
+    all: f64,
     came: f64,
+}
+
+impl Pauses {
+    fn add(&mut self) {
+        self.all = self.all * FORGETS + 1.0;
+        self.came *= FORGETS;
+    }
+
+    /// The share after which the next came in time, once that is known.
+    fn came(&self) -> Option<f64> {
+        (self.all >= KNOWN).then(|| self.came / self.all)
+    }
 }
 
 /// The kind of a sequence: volume, operation and the logarithm of the request size.
@@ -119,6 +138,8 @@ struct Run {
     last: Instant,
     /// The time until which the next request is in time, once none is left.
     awaited: Option<Instant>,
+    /// True if its process or connection has sent a request elsewhere since then.
+    is_elsewhere: bool,
     account: Account,
 }
 
@@ -149,6 +170,8 @@ pub(crate) struct Streams {
     /// The volumes that write in bulk.
     bulk: Vec<VolumeId>,
     habits: BTreeMap<Kind, Habits>,
+    /// The run of each process or connection that is awaited.
+    awaited: BTreeMap<StreamId, RunId>,
     /// The number of requests held of long runs.
     held_of_long: usize,
     next_run: u64,
@@ -272,11 +295,10 @@ impl Habits {
     /// been seen, that a request of a run is followed by another at all.
     fn comes(&self) -> f64 {
         let [first, _, third, later] = self.reached;
-        match () {
-            () if self.paused >= KNOWN => self.came / self.paused,
-            () if first < KNOWN => 1.0,
-            () => later / (third + later).max(1.0),
-        }
+        self.pauses.came().unwrap_or_else(|| match first < KNOWN {
+            true => 1.0,
+            false => later / (third + later).max(1.0),
+        })
     }
 }
 
@@ -357,8 +379,11 @@ impl Streams {
     /// The longest wait for the next request of a run that pays, where a change to another owner
     /// costs `change`: as much of it as the request is probable to come in time.
     pub(crate) fn longest_wait(&self, id: RunId, change: Nanos) -> Nanos {
-        let habits = self.runs.get(&id).and_then(|run| self.habits.get(&run.kind));
-        let comes = habits.map_or(1.0, Habits::comes);
+        let run = self.runs.get(&id);
+        let habits = run.and_then(|run| self.habits.get(&run.kind));
+        let elsewhere = habits.filter(|_| run.is_some_and(|run| run.is_elsewhere));
+        let comes = elsewhere.and_then(|habits| habits.pauses_elsewhere.came());
+        let comes = comes.unwrap_or_else(|| habits.map_or(1.0, Habits::comes));
         Nanos::from_ns((change.as_ns() as f64 * comes) as u64)
     }
 
@@ -436,6 +461,7 @@ impl Streams {
             }
             None => self.new_run(now, request),
         };
+        self.note_elsewhere(now, request.stream, run);
         match run {
             Some(id) => {
                 if !self.runs[&id].is_long {
@@ -444,6 +470,20 @@ impl Streams {
                 self.join(id, now, request);
             }
             None => self.rests.entry(request.volume).or_default().think.submitted(now),
+        }
+    }
+
+    /// Notes a request of `run` where another of its process or connection is awaited.
+    fn note_elsewhere(&mut self, now: Instant, stream: StreamId, run: Option<RunId>) {
+        let Some(awaited) = self.awaited.remove(&stream).filter(|id| Some(*id) != run) else {
+            return;
+        };
+        let Some(left) = self.runs.get_mut(&awaited) else { return };
+        if left.awaited.is_some_and(|until| now <= until)
+            && let Some(habits) = self.habits.get_mut(&left.kind)
+        {
+            left.is_elsewhere = true;
+            habits.pauses_elsewhere.add();
         }
     }
 
@@ -472,9 +512,10 @@ impl Streams {
         }
         if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| run.held.is_empty()) {
             run.awaited = run.account.think.expected_by(change);
-            let paused = f64::from(u8::from(run.awaited.is_some()));
-            habits.paused = habits.paused * FORGETS + paused;
-            habits.came *= FORGETS;
+            if run.awaited.is_some() {
+                habits.pauses.add();
+                self.awaited.insert(run.stream, id);
+            }
         }
         if run.account.used >= change * LONG_CHANGES && !run.is_long {
             run.is_long = true;
@@ -494,6 +535,7 @@ impl Streams {
 
     /// Notes that no request of `stream` will follow.
     pub(crate) fn ended(&mut self, stream: StreamId) {
+        self.awaited.remove(&stream);
         for run in self.runs.values_mut().filter(|run| run.stream == stream) {
             run.account.think.ended = true;
         }
@@ -553,6 +595,7 @@ impl Streams {
             held: Vec::new(),
             last: now,
             awaited: None,
+            is_elsewhere: false,
             account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
         };
         self.ends.insert((volume, op, start), id);
@@ -580,7 +623,11 @@ impl Streams {
         run.paced += (paced - run.paced) / 16.0;
         if let Some(habits) = self.habits.get_mut(&run.kind) {
             let in_time = run.awaited.take().is_some_and(|until| now <= until);
-            habits.came += f64::from(u8::from(in_time));
+            let came = f64::from(u8::from(in_time));
+            habits.pauses.came += came;
+            if core::mem::take(&mut run.is_elsewhere) {
+                habits.pauses_elsewhere.came += came;
+            }
             if !run.is_long {
                 habits.think = run.account.think;
             }

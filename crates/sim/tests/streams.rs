@@ -356,6 +356,19 @@ fn random_clients_have_as_large_a_share_as_readers_in_sequence() {
     assert!((0.4..0.6).contains(&(together[1].iops / alone)), "of {alone}: {together:?}");
 }
 
+/// A client that has begun to read elsewhere does not go on where it was.
+#[test]
+fn a_client_that_reads_a_few_requests_at_a_place_does_not_wait_for_itself() {
+    let client = StreamConfig {
+        sizes: Sizes::Fixed { bytes: 8_192 },
+        order: Order::FixedRuns { requests: 16 },
+        ..StreamConfig::closed(1)
+    };
+    let rate = |policy| on_a_large_drive(policy, std::slice::from_ref(&client))[0].iops;
+    let (headtime, fcfs) = (rate("headtime"), rate("fcfs"));
+    assert!(headtime > 0.99 * fcfs, "{headtime}, fcfs {fcfs}");
+}
+
 /// A write of a client that waits for each goes into the cache of the drive.
 #[test]
 fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {
