@@ -48,14 +48,14 @@ pub(crate) enum Owner {
 pub(crate) struct RunId(u64);
 
 /// The disk time that an owner has used.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     /// The disk time used, with waits for its requests.
     pub(crate) used: Nanos,
     /// The virtual time of start-time fair queueing.
     pub(crate) virtual_time: u64,
-    /// Its weight less one.
-    extra_weight: u64,
+    /// Its weight among the owners that compete, whose mean is 1.
+    weight: f64,
     /// The think time of its client.
     pub(crate) think: Think,
 }
@@ -199,6 +199,12 @@ const LONG_CHANGES: u64 = 2;
 /// A run without requests for this long has ended (guess: longer than any pace of a recorder).
 const FORGOTTEN: Nanos = Nanos::from_secs(5);
 
+impl Default for Account {
+    fn default() -> Self {
+        Self { used: Nanos::ZERO, virtual_time: 0, weight: 1.0, think: Think::default() }
+    }
+}
+
 impl Account {
     /// Charges disk time.
     pub(crate) fn charge(&mut self, time: Nanos) {
@@ -208,7 +214,7 @@ impl Account {
 
     /// The virtual time that a use of `time` takes.
     pub(crate) fn virtual_time_of(&self, time: Nanos) -> u64 {
-        time.as_ns() / (1 + self.extra_weight)
+        (time.as_ns() as f64 / self.weight) as u64
     }
 }
 
@@ -410,23 +416,49 @@ impl Streams {
                 owners.push((owner, queued));
             }
         }
-        self.weigh_rests(view, owners.iter().filter(|(owner, _)| !is_rest(*owner)).count());
+        self.weigh(view, &owners);
         owners
     }
 
-    /// Gives each rest the weight of its requests, which stand for clients that wait for one each,
-    /// but no more than `others`, the owners beside rests: a rest with a deep queue takes half.
-    fn weigh_rests(&mut self, view: &View<'_>, others: usize) {
-        self.rests.values_mut().for_each(|rest| rest.extra_weight = 0);
+    /// Gives each volume the same weight, and each owner its part of that: all the same, but a rest
+    /// that of its requests, which stand for clients that wait for one each, at most as many as
+    /// there are other owners in the volume: a rest with a deep queue takes half.
+    fn weigh(&mut self, view: &View<'_>, owners: &[(Owner, &Queued)]) {
+        let volume_of = |(_, first): &(Owner, &Queued)| first.request.volume;
+        // By volume: the number of owners beside the rest, and of the requests of the rest.
+        let mut volumes: Vec<(VolumeId, [u32; 2])> = Vec::new();
+        for owner in owners {
+            let volume = volume_of(owner);
+            if volumes.iter().all(|(known, _)| *known != volume) {
+                volumes.push((volume, [0; 2]));
+            }
+        }
+        let mut add = |volume, rest: bool| {
+            if let Some((_, counts)) = volumes.iter_mut().find(|(known, _)| *known == volume) {
+                counts[usize::from(rest)] += 1;
+            }
+        };
+        owners
+            .iter()
+            .filter(|(owner, _)| !is_rest(*owner))
+            .for_each(|it| add(volume_of(it), false));
         let at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
         for queued in view.queue.by_arrival().take(OLDEST).chain(at_drive) {
             if let Owner::Rest(volume) = self.owner(&queued.request) {
-                self.rests.entry(volume).or_default().extra_weight += 1;
+                add(volume, true);
             }
         }
-        let most = others.saturating_sub(1) as u64;
-        for rest in self.rests.values_mut() {
-            rest.extra_weight = rest.extra_weight.saturating_sub(1).min(most);
+        let of_rest = |[others, rest]: [u32; 2]| rest.min(others.max(1));
+        let all = |counts: [u32; 2]| f64::from(counts[0] + of_rest(counts));
+        let mean =
+            volumes.iter().map(|(_, counts)| all(*counts)).sum::<f64>() / volumes.len() as f64;
+        for owner in owners {
+            let found = volumes.iter().find(|(known, _)| *known == volume_of(owner));
+            let (_, counts) = found.expect("each volume of an owner was added");
+            let own = if is_rest(owner.0) { of_rest(*counts) } else { 1 };
+            if let Some(account) = self.account_mut(owner.0) {
+                account.weight = mean * f64::from(own) / all(*counts);
+            }
         }
     }
 

@@ -356,6 +356,26 @@ fn random_clients_have_as_large_a_share_as_readers_in_sequence() {
     assert!((0.4..0.6).contains(&(together[1].iops / alone)), "of {alone}: {together:?}");
 }
 
+/// Eight readers of one volume have as much of the drive as the one of another.
+#[test]
+fn volumes_have_the_same_share_however_many_runs_they_have() {
+    let one = sequential(1, 131_072);
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&one))[0].iops;
+    let eight = StreamConfig { positions: Some(8), ..sequential(8, 131_072) };
+    let together = on_a_large_drive("headtime", &[one, eight]);
+    assert!((0.3..0.6).contains(&(together[0].iops / alone)), "of {alone}: {together:?}");
+}
+
+/// The 48 random clients wait for more than a round each, by their own number.
+#[test]
+fn a_long_queue_of_random_requests_takes_no_time_from_a_reader_in_sequence() {
+    let reader = sequential(1, 32_768);
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&reader))[0].iops;
+    let streams = [reader, StreamConfig::closed(32), StreamConfig::closed(16)];
+    let together = on_a_large_drive("headtime", &streams);
+    assert!(together[0].iops > 0.25 * alone, "of {alone}: {together:?}");
+}
+
 /// A client that has begun to read elsewhere does not go on where it was.
 #[test]
 fn a_client_that_reads_a_few_requests_at_a_place_does_not_wait_for_itself() {

@@ -22,16 +22,18 @@
 //!
 //! *Order.* Start-time fair queueing by disk time (Goyal et al., SIGCOMM 1996): each owner has a
 //! virtual time, which grows with the disk time that it uses, divided by its weight; one that
-//! comes back is at most a round earlier than the latest. A rest has the weight of its requests,
-//! at most that of all other owners together. Of the owners at most half a turn later than the
-//! earliest, the next by ascending address goes, so that a round is one sweep; rests go last. An
-//! owner that has waited for a whole round goes before all others.
+//! comes back is at most a round earlier than the latest. Volumes have the same weight, and their
+//! owners parts of it: a rest that of its requests, at most that of all other owners together. Of
+//! the owners at most half a turn later than the earliest, the next by ascending address goes, so
+//! that a round is one sweep; rests go last. One of them that has waited for a whole round goes
+//! before the others.
 //!
 //! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
 //! no longer than its mean think time with four mean deviations, and only if that is less than
 //! what a change costs times the share of pauses of such runs that ended in time with another
-//! request. If its process has ended, the next request is worth waiting for where another process
-//! continued the run the last time (cooperation, P3). The time of a wait is charged to the owner.
+//! request; once its process has sent a request elsewhere, of pauses with such a one. If its
+//! process has ended, the next request is worth waiting for where another process continued the run
+//! the last time (cooperation, P3). The time of a wait is charged to the owner.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
@@ -165,12 +167,12 @@ impl StreamTurns {
         if view.arm_count() > 1 {
             return StreamTurn::Anyone;
         }
+        let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
         if has_time_to_spare(view) {
             self.visits.remove(&tenant);
             self.end(tenant, view.now);
             return StreamTurn::Anyone;
         }
-        let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
         let passes = |streams: &Streams, run| {
             cache == WriteCache::HasRoom && streams.writes_within(run, change)
         };
@@ -318,7 +320,7 @@ impl StreamTurns {
         };
         let first = eligible
             .iter()
-            .filter(|next| time_of(next.0) <= earliest + length.as_ns() / 2 || overdue(next))
+            .filter(|next| time_of(next.0) <= earliest + length.as_ns() / 2)
             .min_by_key(|next @ (owner, queued)| {
                 let start = queued.request.extent.start;
                 let again = before.is_some_and(|before| before.owner == *owner);
