@@ -84,6 +84,25 @@ fn a_range_is_read_alone_and_kept_over_a_restart() {
 }
 
 #[test]
+fn a_priority_is_shown_changed_while_a_scan_runs_and_kept_over_a_restart() {
+    let place = Place::emulated(48);
+    let server = place.serve();
+    let status = place.scanned("start", &["--task", "scrub", "--priority", "2"]);
+    assert_eq!(status["priority"], 2, "{status}");
+    assert_eq!(place.scanned("start", &["--task", "digest"])["priority"], 4);
+    assert_eq!(place.scanned("set", &["--task", "digest", "--priority", "0"])["priority"], 0);
+    let shown = place.text("status", &["--task", "digest"]);
+    assert!(shown.contains(", priority 0"), "{shown}");
+    stop(server);
+    let server = place.serve();
+    assert_eq!(place.scanned("status", &["--task", "digest"])["priority"], 0);
+    let refused =
+        headtime(&["scan", "set", "v", "--task", "backup", "--priority", "0", "--drive", &place.drive]);
+    assert!(said(&refused).contains("there is no backup of v"), "{}", said(&refused));
+    stop(server);
+}
+
+#[test]
 fn a_scan_waits_for_a_sleeping_drive_and_wakes_it_on_order() {
     let mut place = Place::emulated(1);
     place.drive.push_str("&standby=1s");

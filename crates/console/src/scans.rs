@@ -1,6 +1,6 @@
 //! One line of text for a scan.
 
-use headtime_serve::scans::{ScanState, ScanStatus};
+use headtime_serve::scans::{DEFAULT_PRIORITY, ScanState, ScanStatus};
 use headtime_units::ByteSize;
 
 /// One scan in a line: how far it is and how fast.
@@ -29,6 +29,9 @@ pub fn line(scan: &ScanStatus) -> String {
         if let Some(left) = scan.seconds_left {
             first.push_str(&format!(", {} left", duration(left)));
         }
+    }
+    if scan.priority != DEFAULT_PRIORITY {
+        first.push_str(&format!(", priority {}", scan.priority));
     }
     if scan.pass > 1 {
         first.push_str(&format!(", pass {}", scan.pass));

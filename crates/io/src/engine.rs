@@ -224,6 +224,7 @@ impl Engine {
                 Message::ScanAgain(number, requested) => self.scan_again(number, requested),
                 Message::ScanPause(number) => self.scan_pace(number, Some(true)),
                 Message::ScanResume(number) => self.scan_pace(number, Some(false)),
+                Message::ScanPriority(number, priority) => self.scan_priority(number, priority),
                 Message::ScanRoom(number) => self.scan_pace(number, None),
                 Message::ScanStop(number) => self.scan_stop(number),
             }

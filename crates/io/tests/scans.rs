@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headtime_io::{Drive, DriveHandle, Io, ScanEvent, ScanFeed, ScanStart, WriteMarks};
-use headtime_sched::PendingSectors;
+use headtime_sched::{PendingSectors, ScanPriority};
 use headtime_units::{Extent, Sectors};
 
 use common::{Kind, Place, SECTORS, pattern_of};
@@ -36,6 +36,7 @@ fn all(handle: &DriveHandle) -> ScanStart {
         point_in_time: false,
         hold_writes: false,
         paused: false,
+        priority: ScanPriority::DEFAULT,
         marks: None,
         queue_bytes: 1 << 20,
     }

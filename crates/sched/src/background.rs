@@ -5,6 +5,10 @@
 //! together with a request that they abut, and while clients are idle.
 //! [`Scheduler::take_background`](crate::Scheduler::take_background) reports what was read.
 
+use alloc::string::{String, ToString as _};
+use core::fmt;
+use core::str::FromStr;
+
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use crate::command::{CommandId, Outcome};
@@ -21,12 +25,69 @@ pub struct ScanOptions {
     pub point_in_time: bool,
     /// The pace of the scan.
     pub pace: Pace,
+    /// The priority among scans.
+    pub priority: ScanPriority,
 }
 
 impl Default for ScanOptions {
     /// At once, whatever the sectors hold when they are read.
     fn default() -> Self {
-        Self { point_in_time: false, pace: Pace::Normal }
+        Self { point_in_time: false, pace: Pace::Normal, priority: ScanPriority::DEFAULT }
+    }
+}
+
+/// The priority of a scan among the scans of a drive, from 0 (most urgent) to 7, as the levels of
+/// an I/O priority. A gap, idle time and the time taken for the end of a scan go to the sectors of
+/// the most urgent scans; others get what those cannot use. Sectors that several scans need are
+/// read once. Scans of one priority share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScanPriority(u8);
+
+/// The reason why a text is no priority of a scan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no priority of a scan; write a number from 0 (most urgent) to 7")]
+pub struct ScanPriorityError {
+    /// The text as given.
+    pub text: String,
+}
+
+impl ScanPriority {
+    /// The middle, as the default level of an I/O priority.
+    pub const DEFAULT: Self = Self(4);
+    /// The least urgent.
+    pub const LAST: Self = Self(7);
+
+    /// The priority with this level; `None` above 7.
+    #[must_use]
+    pub const fn new(level: u8) -> Option<Self> {
+        if level <= Self::LAST.0 { Some(Self(level)) } else { None }
+    }
+
+    /// The level, 0 to 7.
+    #[must_use]
+    pub const fn level(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for ScanPriority {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl FromStr for ScanPriority {
+    type Err = ScanPriorityError;
+
+    fn from_str(text: &str) -> Result<Self, ScanPriorityError> {
+        let level = text.parse().ok().and_then(Self::new);
+        level.ok_or_else(|| ScanPriorityError { text: text.to_string() })
+    }
+}
+
+impl fmt::Display for ScanPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

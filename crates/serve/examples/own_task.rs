@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use headtime_io::files::{Existing, write_atomically};
 use headtime_io::{Drive, DriveOptions, Locator, ScanEvent, ScanStart};
-use headtime_sched::{FillSource, PendingSectors};
+use headtime_sched::{FillSource, PendingSectors, ScanPriority};
 use headtime_tasks::{
     DigestReport, Output, Piece, ReadSource, Scan, ScanSubject, Task, TaskKind, TaskSettings,
 };
@@ -95,6 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         point_in_time: false,
         hold_writes: false,
         paused: false,
+        priority: ScanPriority::DEFAULT,
         marks: None,
         queue_bytes: 4 << 20,
     })?;

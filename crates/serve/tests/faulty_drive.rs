@@ -13,7 +13,7 @@ use common::client::Client;
 use common::{Sandbox, noise};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
-use headtime_serve::scans::{ScanState, StartScan};
+use headtime_serve::scans::{ScanState, StartScan, TermsChange};
 use headtime_serve::volumes::VolumeOrder;
 use headtime_tasks::TaskKind;
 use headtime_testkit::nbdkit::{Nbdkit, installed};
@@ -299,7 +299,7 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
         digests: true,
         to: None,
         again: false,
-        wake: false,
+        terms: TermsChange::default(),
     };
     let state = scans.start(&start).unwrap().state_file;
     let enough = Instant::now() + Duration::from_secs(60);

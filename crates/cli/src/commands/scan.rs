@@ -37,6 +37,8 @@ pub struct Arguments {
 pub enum ScanCommand {
     /// Start a scan, continue a paused one, or repeat a complete one
     Start(Start),
+    /// Change settings of a scan while it runs
+    Set(Set),
     /// Pause a scan until it is resumed
     Pause(Meant),
     /// Resume a paused scan, or retry at once what a scan waits for
@@ -110,6 +112,9 @@ pub struct Start {
     /// Discard the stored state of an earlier scan
     #[arg(long)]
     pub again: bool,
+    /// Settings that may change
+    #[command(flatten)]
+    pub terms: Terms,
     /// Wake a drive in standby from now on [default: wait until a client wakes it]
     #[arg(long)]
     pub wake: bool,
@@ -124,6 +129,29 @@ pub struct Start {
     /// the scan cannot finish, or if sectors are unreadable or changed
     #[arg(long)]
     pub wait: bool,
+}
+
+/// The settings that may change while a scan runs.
+#[derive(Debug, Args)]
+pub struct Terms {
+    /// Priority among the scans of the drive, from 0 (most urgent) to 7: gaps and idle time go to
+    /// the most urgent scan that can use them [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub priority: Option<u8>,
+}
+
+/// Settings of a scan to change.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Scan to address
+    #[command(flatten)]
+    pub meant: Meant,
+    /// Settings
+    #[command(flatten)]
+    pub terms: Terms,
+    /// Wake a drive in standby
+    #[arg(long, value_name = "true|false")]
+    pub wake: Option<bool>,
 }
 
 /// The scans to report on.
@@ -174,9 +202,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             alone::start(start)
         }
         ScanCommand::Start(start) => self::start(start),
-        ScanCommand::Pause(meant) => order("scan.pause", meant),
-        ScanCommand::Resume(meant) => order("scan.resume", meant),
-        ScanCommand::Cancel(meant) => order("scan.cancel", meant),
+        ScanCommand::Set(set) => {
+            let arguments = ScanArguments { wake: set.wake, ..set.terms.arguments(&set.meant) };
+            order("scan.set", &set.meant, arguments)
+        }
+        ScanCommand::Pause(meant) => order("scan.pause", meant, self::meant(meant)),
+        ScanCommand::Resume(meant) => order("scan.resume", meant, self::meant(meant)),
+        ScanCommand::Cancel(meant) => order("scan.cancel", meant, self::meant(meant)),
         ScanCommand::Status(status) => self::status(status),
         ScanCommand::Restore(restore) => restore::run(restore),
     }
@@ -206,9 +238,9 @@ fn start(start: &Start) -> Result<(), Failure> {
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,
-        wake: start.wake,
+        wake: start.wake.then_some(true),
         max_impact: max_impact.map(headtime_units::Share::as_fraction),
-        ..meant(&start.meant)
+        ..start.terms.arguments(&start.meant)
     };
     let mut client = connect(&start.meant.server)?;
     let answer = client.scan("scan.start", &arguments).map_err(refused)?;
@@ -218,11 +250,11 @@ fn start(start: &Start) -> Result<(), Failure> {
     show(&answer, start.meant.server.json)
 }
 
-fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
+fn order(verb: &str, meant: &Meant, arguments: ScanArguments) -> Result<(), Failure> {
     if !meant.server.is_meant(&meant.target) {
-        return alone::order(verb, meant);
+        return alone::order(verb, meant, arguments);
     }
-    let answer = connect(&meant.server)?.scan(verb, &self::meant(meant)).map_err(refused)?;
+    let answer = connect(&meant.server)?.scan(verb, &arguments).map_err(refused)?;
     printed(verb, &answer, meant.server.json)
 }
 
@@ -268,6 +300,12 @@ fn is_over(answer: &ScanAnswer) -> bool {
 fn found(answer: &ScanAnswer) -> Result<(), Failure> {
     let bad: Vec<String> = answer.scans.iter().filter_map(finding).collect();
     if bad.is_empty() { Ok(()) } else { Err(Failure::Failed(anyhow!("{}", bad.join("; ")))) }
+}
+
+impl Terms {
+    fn arguments(&self, meant: &Meant) -> ScanArguments {
+        ScanArguments { priority: self.priority, ..self::meant(meant) }
+    }
 }
 
 fn meant(meant: &Meant) -> ScanArguments {

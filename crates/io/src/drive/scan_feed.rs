@@ -20,7 +20,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headtime_sched::PendingSectors;
+use headtime_sched::{PendingSectors, ScanPriority};
 use headtime_units::Extent;
 
 use crate::drive::link::DriveLink;
@@ -53,6 +53,11 @@ impl ScanFeed {
     /// Resumes reading.
     pub fn resume(&self) {
         self.send(Message::ScanResume(self.queue.number));
+    }
+
+    /// Changes the priority among the scans of the drive.
+    pub fn set_priority(&self, priority: ScanPriority) {
+        self.send(Message::ScanPriority(self.queue.number, priority));
     }
 
     /// Stops the scan. Events that have arrived can still be received, followed by

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ShareChange,
-    ShareRefusal, StreamId,
+    Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ScanPriority,
+    ShareChange, ShareRefusal, StreamId,
 };
 use headtime_units::Instant;
 
@@ -109,6 +109,7 @@ pub(crate) enum Message {
     ScanAgain(u32, PendingSectors),
     ScanPause(u32),
     ScanResume(u32),
+    ScanPriority(u32, ScanPriority),
     /// A feed has room again, or has saved sectors that a write waits for.
     ScanRoom(u32),
     ScanStop(u32),

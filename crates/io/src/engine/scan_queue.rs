@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{FillSource, PendingSectors};
+use headtime_sched::{FillSource, PendingSectors, ScanPriority};
 use headtime_units::{Extent, Lba, Nanos, Sectors};
 
 /// The longest time for which a write waits for a scan of a point in time to keep what it has read,
@@ -26,6 +26,8 @@ pub struct ScanStart {
     pub hold_writes: bool,
     /// The scan starts paused.
     pub paused: bool,
+    /// The priority among the scans of the drive.
+    pub priority: ScanPriority,
     /// The marks of written regions, if the scan needs them. Every event then lies within one
     /// region.
     pub marks: Option<Arc<WriteMarks>>,
@@ -76,6 +78,8 @@ pub(crate) struct ScanQueue {
     pub(crate) number: u32,
     pub(crate) point_in_time: bool,
     pub(crate) starts_paused: bool,
+    /// The priority at the start.
+    pub(crate) priority: ScanPriority,
     pub(crate) marks: Option<Arc<WriteMarks>>,
     hold_writes: bool,
     queue_bytes: u64,
@@ -114,6 +118,7 @@ impl ScanQueue {
             number,
             point_in_time: start.point_in_time,
             starts_paused: start.paused,
+            priority: start.priority,
             marks: start.marks.clone(),
             hold_writes: start.point_in_time && start.hold_writes,
             queue_bytes: start.queue_bytes,
@@ -384,6 +389,7 @@ mod tests {
                 point_in_time,
                 hold_writes: true,
                 paused: false,
+                priority: ScanPriority::DEFAULT,
                 marks,
                 queue_bytes,
             },

@@ -5,7 +5,9 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use headtime_sched::{BackgroundRead, Command, Outcome, Pace, PendingSectors, ScanId, ScanOptions};
+use headtime_sched::{
+    BackgroundRead, Command, Outcome, Pace, PendingSectors, ScanId, ScanOptions, ScanPriority,
+};
 use headtime_units::{Extent, Instant, Sectors};
 
 use super::Engine;
@@ -27,6 +29,7 @@ struct Scan {
     feed: Arc<ScanQueue>,
     ids: Vec<ScanId>,
     paused: bool,
+    priority: ScanPriority,
     /// The feed has reached its bound.
     held_back: bool,
     told_exhausted: bool,
@@ -75,6 +78,7 @@ impl Engine {
             feed: Arc::clone(&feed),
             ids: Vec::new(),
             paused: feed.starts_paused,
+            priority: feed.priority,
             held_back: false,
             told_exhausted: false,
         });
@@ -123,7 +127,11 @@ impl Engine {
             !over
         });
         scan.ids.push(id);
-        let options = ScanOptions { point_in_time: feed.point_in_time, pace: scan.pace() };
+        let options = ScanOptions {
+            point_in_time: feed.point_in_time,
+            pace: scan.pace(),
+            priority: scan.priority,
+        };
         scheduler.scan_start(now, id, requested, options);
         self.tell_exhausted(feed.number);
     }
@@ -141,6 +149,14 @@ impl Engine {
                 Pace::Paused => self.scheduler.scan_pause(now, id),
             }
         }
+    }
+
+    pub(super) fn scan_priority(&mut self, number: u32, priority: ScanPriority) {
+        let now = self.clock.now();
+        let Self { scans, scheduler, .. } = self;
+        let Some(scan) = scans.find(number) else { return };
+        scan.priority = priority;
+        scan.ids.iter().for_each(|id| scheduler.scan_set_priority(now, *id, priority));
     }
 
     pub(super) fn scan_stop(&mut self, number: u32) {

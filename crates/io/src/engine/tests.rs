@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
-use headtime_sched::{CommandId, Op, PendingSectors, PolicyEntry, RequestId, VolumeId};
+use headtime_sched::{
+    CommandId, Op, PendingSectors, PolicyEntry, RequestId, ScanPriority, VolumeId,
+};
 use headtime_testkit::merge_runs::MERGE_RUNS;
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 
@@ -527,6 +529,7 @@ fn scan(drive: &Drive, point_in_time: bool) -> ScanFeed {
         point_in_time,
         hold_writes: point_in_time,
         paused: false,
+        priority: ScanPriority::DEFAULT,
         marks: None,
         queue_bytes: 1 << 20,
     };

@@ -87,14 +87,15 @@ impl Fill {
         }
     }
 
-    /// The next pending run from an address on, with other pending sectors close after it, at most
-    /// `most` sectors; from the first address again if none follows. Up to `skip` other sectors are
-    /// read through: that is shorter than another command.
+    /// The next pending run of the most urgent scans from an address on, with other pending sectors
+    /// close after it, at most `most` sectors; from the first address again if none follows. Up to
+    /// `skip` other sectors are read through: that is shorter than another command.
     pub(crate) fn next_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
+        let scans = self.scans.first_priority()?;
         let mut extent =
-            self.scans.next_from(from, most).or_else(|| self.scans.next_from(Lba::new(0), most))?;
+            scans.next_from(from, most).or_else(|| scans.next_from(Lba::new(0), most))?;
         while extent.len < most {
-            let Some(next) = self.scans.next_from(extent.end(), most - extent.len) else { break };
+            let Some(next) = scans.next_from(extent.end(), most - extent.len) else { break };
             let together = next.end() - extent.start;
             if next.start - extent.end() > skip || together > most {
                 break;
@@ -107,6 +108,7 @@ impl Fill {
     /// Of the next runs from an address on, as in [`Fill::next_run`], the one with the most pending
     /// sectors.
     pub(crate) fn fullest_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
+        let scans = self.scans.first_priority()?;
         let mut best: Option<(u64, Extent)> = None;
         let mut at = from;
         for _ in 0..CANDIDATES {
@@ -115,7 +117,7 @@ impl Fill {
             else {
                 break;
             };
-            let pending = self.scans.count_in(run);
+            let pending = scans.count_in(run);
             if best.is_none_or(|(most, _)| pending > most) {
                 best = Some((pending, run));
             }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, Lba, Sectors};
 
 use super::pending::PendingSectors;
-use crate::background::{Pace, ScanId, ScanOptions};
+use crate::background::{Pace, ScanId, ScanOptions, ScanPriority};
 
 /// One scan.
 #[derive(Clone, Debug)]
@@ -31,6 +31,13 @@ pub(crate) struct Claim {
 /// All scans of a drive, in the order in which they were started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scans(Vec<Scan>);
+
+/// The scans that read now, down to a priority.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading<'a> {
+    scans: &'a [Scan],
+    last: ScanPriority,
+}
 
 impl Scan {
     fn reads(&self) -> bool {
@@ -61,11 +68,6 @@ impl Scans {
         self.0.len() < before
     }
 
-    /// The number of scans that read now.
-    pub(crate) fn len(&self) -> u64 {
-        self.reading().count() as u64
-    }
-
     /// Returns whether a scan reads now, with pending sectors or without.
     pub(crate) fn any_reads(&self) -> bool {
         self.0.iter().any(Scan::reads)
@@ -73,31 +75,30 @@ impl Scans {
 
     /// Returns whether a scan that reads has pending sectors.
     pub(crate) fn has_pending(&self) -> bool {
-        self.reading().any(|scan| !scan.pending.is_empty())
+        self.by_priority().next().is_some()
     }
 
-    /// Returns whether each scan that reads has at most the fraction `tail` of its sectors pending.
-    pub(crate) fn near_the_end(&self, tail: f64) -> bool {
-        let near =
-            |scan: &Scan| scan.pending.remaining().get() as f64 <= scan.whole.get() as f64 * tail;
-        self.has_pending() && self.reading().all(near)
+    /// All scans that read.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        Reading { scans: &self.0, last: ScanPriority::LAST }
     }
 
-    /// Pending sectors in grains wholly within `extent`; a sector of two scans counts twice.
-    pub(crate) fn count_in(&self, extent: Extent) -> u64 {
-        self.reading().map(|scan| scan.pending.count_in(extent).get()).sum()
+    /// The scans that read, for each priority that has pending sectors down to that one, the most
+    /// urgent first.
+    pub(crate) fn by_priority(&self) -> impl Iterator<Item = Reading<'_>> {
+        let mut last = None;
+        core::iter::from_fn(move || {
+            let pending = self.0.iter().filter(|scan| scan.reads() && !scan.pending.is_empty());
+            let priorities = pending.map(|scan| scan.options.priority);
+            let next = priorities.filter(|one| last.is_none_or(|last| *one > last)).min()?;
+            last = Some(next);
+            Some(Reading { scans: &self.0, last: next })
+        })
     }
 
-    /// The shortest extent of all pending sectors within `extent`.
-    pub(crate) fn hull_in(&self, extent: Extent) -> Option<Extent> {
-        self.reading().filter_map(|scan| scan.pending.hull_in(extent)).reduce(hull)
-    }
-
-    /// The next pending run of any scan, from `from` on.
-    pub(crate) fn next_from(&self, from: Lba, most: Sectors) -> Option<Extent> {
-        self.reading()
-            .filter_map(|scan| scan.pending.next_from(from, most))
-            .min_by_key(|run| run.start)
+    /// The scans that read, of the most urgent priority that has pending sectors.
+    pub(crate) fn first_priority(&self) -> Option<Reading<'_>> {
+        self.by_priority().next()
     }
 
     /// Claims the pending sectors in grains wholly within `extent`.
@@ -130,10 +131,6 @@ impl Scans {
         }
     }
 
-    fn reading(&self) -> impl Iterator<Item = &Scan> {
-        self.0.iter().filter(|scan| scan.reads())
-    }
-
     fn claim_of<'a>(
         scans: impl Iterator<Item = &'a mut Scan>,
         within: impl Fn(&PendingSectors) -> Extent,
@@ -150,6 +147,41 @@ impl Scans {
             }
         }
         claims
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// The number of these scans.
+    pub(crate) fn len(self) -> u64 {
+        self.scans().count() as u64
+    }
+
+    /// Returns whether each of these scans has at most the fraction `tail` of its sectors pending.
+    pub(crate) fn near_the_end(self, tail: f64) -> bool {
+        let near =
+            |scan: &Scan| scan.pending.remaining().get() as f64 <= scan.whole.get() as f64 * tail;
+        self.scans().all(near)
+    }
+
+    /// Pending sectors in grains wholly within `extent`; a sector of two scans counts twice.
+    pub(crate) fn count_in(self, extent: Extent) -> u64 {
+        self.scans().map(|scan| scan.pending.count_in(extent).get()).sum()
+    }
+
+    /// The shortest extent of all pending sectors within `extent`.
+    pub(crate) fn hull_in(self, extent: Extent) -> Option<Extent> {
+        self.scans().filter_map(|scan| scan.pending.hull_in(extent)).reduce(hull)
+    }
+
+    /// The next pending run of any of these scans, from `from` on.
+    pub(crate) fn next_from(self, from: Lba, most: Sectors) -> Option<Extent> {
+        self.scans()
+            .filter_map(|scan| scan.pending.next_from(from, most))
+            .min_by_key(|run| run.start)
+    }
+
+    fn scans(self) -> impl Iterator<Item = &'a Scan> {
+        self.scans.iter().filter(move |scan| scan.reads() && scan.options.priority <= self.last)
     }
 }
 

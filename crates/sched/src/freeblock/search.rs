@@ -51,7 +51,7 @@ use core::ops::RangeInclusive;
 
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-use super::scans::Scans;
+use super::scans::Reading;
 use crate::positioning::{Head, Position, Positioning, Target, TrackMap, TrackSpan};
 use crate::request::Op;
 
@@ -67,10 +67,11 @@ const JUMPS: u32 = 6;
 const LEFTOVER: u64 = 1;
 
 /// A gap between two requests.
+#[derive(Clone, Copy)]
 pub(crate) struct Gap<'a> {
     pub(crate) map: &'a dyn TrackMap,
     pub(crate) belief: &'a dyn Positioning,
-    pub(crate) scans: &'a Scans,
+    pub(crate) scans: Reading<'a>,
     pub(crate) rules: Rules,
     pub(crate) now: Instant,
     /// The head at the start of the gap.

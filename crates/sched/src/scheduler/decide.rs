@@ -396,7 +396,7 @@ impl Scheduler {
         let gap = Gap {
             map,
             belief: &*self.belief,
-            scans: &fill.scans,
+            scans: fill.scans.reading(),
             rules,
             now: self.now,
             head,
@@ -406,18 +406,21 @@ impl Scheduler {
             begin,
         };
         let effort = if idle { settings.effort / HASTE } else { settings.effort };
-        let governor = &fill.governor;
-        let free = |piece: &Piece| {
-            // Reading the rest of its track later would cost a whole revolution, however little
-            // that is.
-            let left =
-                fill.scans.count_in(map.track_of(piece.extent.start).extent).max(piece.value);
-            let part = piece.value as f64 / left as f64;
-            governor.worth_the_risk(part) && self.overlap.read_is_free(piece.extent)
+        let (governor, counts) = (&fill.governor, &mut fill.counts);
+        // Less urgent scans get the gaps in which there is nothing for those before.
+        let mut best = |gap: Gap<'_>| {
+            fill.scans.by_priority().find_map(|scans| {
+                let free = |piece: &Piece| {
+                    // Reading the rest of its track later would cost a whole revolution, however
+                    // little that is.
+                    let track = map.track_of(piece.extent.start).extent;
+                    let part = piece.value as f64 / scans.count_in(track).max(piece.value) as f64;
+                    governor.worth_the_risk(part) && self.overlap.read_is_free(piece.extent)
+                };
+                search(&Gap { scans, ..gap }, effort, counts).filter(free)
+            })
         };
-        let Some(found) = search(&gap, effort, &mut fill.counts).filter(free) else {
-            return Filled::Not;
-        };
+        let Some(found) = best(gap) else { return Filled::Not };
         if !found.merged {
             return Filled::Before(found.extent);
         }
@@ -425,8 +428,8 @@ impl Scheduler {
         let together = self.belief.target(Op::Read, hull(found.extent, target.extent));
         let likely = self.belief.likely(&head, self.now, &together);
         let begin = likely.depart + likely.positioning;
-        let gap = Gap { next: &together, begin, rules: Rules { merge: false, ..rules }, ..gap };
-        match search(&gap, effort, &mut fill.counts).filter(free) {
+        let rules = Rules { merge: false, ..rules };
+        match best(Gap { next: &together, begin, rules, ..gap }) {
             Some(before) => Filled::Before(before.extent),
             None => Filled::With(found.extent),
         }

@@ -129,7 +129,9 @@ impl Scheduler {
             return None;
         }
         let deferred = fill.deferred();
-        if deferred.is_none() && !fill.scans.near_the_end(tail) {
+        let near_the_end =
+            fill.scans.first_priority().is_some_and(|scans| scans.near_the_end(tail));
+        if deferred.is_none() && !near_the_end {
             return None;
         }
         // The completion of this command sets the next time.

@@ -24,7 +24,9 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use super::{Done, Outcome, Outstanding, Scheduler, Ticket};
-use crate::background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
+use crate::background::{
+    BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions, ScanPriority,
+};
 use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull, without};
 use crate::positioning::BeliefReport;
 use crate::shares::Tenant;
@@ -80,6 +82,14 @@ impl Scheduler {
     /// Resumes a paused scan.
     pub fn scan_resume(&mut self, now: Instant, id: ScanId) {
         self.set_pace(now, id, Pace::Normal);
+    }
+
+    /// Changes the priority of a scan. An unknown id is ignored.
+    pub fn scan_set_priority(&mut self, now: Instant, id: ScanId, priority: ScanPriority) {
+        self.advance(now);
+        if let Some(scan) = self.fill.as_mut().and_then(|fill| fill.scans.get_mut(id)) {
+            scan.options.priority = priority;
+        }
     }
 
     /// Stops a scan, complete or not. Nothing more is delivered for it, not even commands at the

@@ -3,15 +3,18 @@
 
 use headtime_sched::{
     Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, PendingSectors,
-    ReadAhead, ScanId, ScanOptions, UnusedGap,
+    ReadAhead, ScanId, ScanOptions, ScanPriority, UnusedGap,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::session::{Session, Setup, due, flush, read, request, write};
 use crate::tiny::{CAPACITY, SECTORS_PER_CYLINDER};
 
-pub(crate) const POINT_IN_TIME: ScanOptions =
-    ScanOptions { point_in_time: true, pace: headtime_sched::Pace::Normal };
+pub(crate) const POINT_IN_TIME: ScanOptions = ScanOptions {
+    point_in_time: true,
+    pace: headtime_sched::Pace::Normal,
+    priority: ScanPriority::DEFAULT,
+};
 
 /// Gaps are searched whenever a request waits, and a tenth of a millisecond is enough margin on an
 /// exact drive.
@@ -131,6 +134,46 @@ fn what_passes_between_two_requests_on_a_track_is_read_in_between() {
             .iter()
             .all(|read| read.source == FillSource::Gap && read.outcome == Outcome::Success)
     );
+}
+
+fn at_priority(level: u8) -> ScanOptions {
+    let priority = ScanPriority::new(level).expect("a level");
+    ScanOptions { priority, ..ScanOptions::default() }
+}
+
+/// In the same gap scan 1 has two sectors to read and scan 2 one.
+#[test]
+fn a_gap_goes_to_the_most_urgent_scan_that_can_use_it() {
+    let first_read = |first: u8, second: u8, of_second: u64| {
+        let mut session = knowing("fcfs").start();
+        session.accept(read(0, 72, 1));
+        session.accept(read(1, 79, 1));
+        let settings = FillSettings { merge_front: false, ..not_idle(eager()) };
+        session.scan(1, settings, pending(&[(76, 2)]), at_priority(first));
+        session.scan(2, settings, pending(&[(of_second, 1)]), at_priority(second));
+        session.run_to_end();
+        let mut reads = session.dispatched.iter().filter(|command| command.requests.is_empty());
+        reads.next().expect("the gap is used").extent
+    };
+    let extent = Extent::from_numbers;
+    assert_eq!(first_read(4, 4, 75), extent(75, 3), "both share it");
+    assert_eq!(first_read(4, 3, 75), extent(75, 1));
+    assert_eq!(first_read(3, 4, 75), extent(76, 2));
+    assert_eq!(first_read(4, 0, 79), extent(76, 2), "scan 2 cannot use it");
+}
+
+#[test]
+fn idle_time_goes_to_the_most_urgent_scan_also_after_a_change() {
+    let mut session = knowing("sptf").start();
+    session.scan(1, eager(), pending(&[(0, 64)]), at_priority(4));
+    session.scan(2, eager(), pending(&[(64, 64)]), at_priority(2));
+    session.pump();
+    let now = session.now;
+    session.scheduler.scan_set_priority(now, ScanId(1), ScanPriority::new(1).expect("a level"));
+    session.run_to_end();
+    let starts: Vec<u64> =
+        session.dispatched.iter().map(|command| command.extent.start.get()).collect();
+    assert_eq!(starts, [64, 80, 0, 16, 32, 48, 96, 112]);
 }
 
 /// The same with everything in front of request 1 pending: one command reads the sectors 3 to 7.

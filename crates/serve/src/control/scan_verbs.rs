@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use headtime_sched::{ScanPriority, ScanPriorityError};
 use headtime_tasks::TaskKind;
 use headtime_units::{ByteRange, ParseRangeError, Share};
 use serde::{Deserialize, Serialize};
 
 use super::verbs::{Answer, Arguments, parse_arguments, parse_task, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
-use crate::scans::{GapFigures, ImpactFigures, ScanError, ScanStatus, Scans, StartScan};
+use crate::scans::{GapFigures, ImpactFigures, ScanError, ScanStatus, Scans, StartScan, TermsChange};
 
 /// The arguments of the verbs of scans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,8 +32,12 @@ pub struct ScanArguments {
     pub to: Option<PathBuf>,
     /// Start: discard the state of an earlier scan first.
     pub again: bool,
-    /// Start: the scan wakes a drive in standby, from now on.
-    pub wake: bool,
+    /// Start and set: the scan wakes a drive in standby, from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake: Option<bool>,
+    /// Start and set: the priority among the scans of the drive, from 0 (most urgent) to 7.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
     /// The largest share by which the mean response time of clients may grow, from now on, for all
     /// scans of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +81,16 @@ impl ScanArguments {
         parsed.transpose().map_err(|error: ParseRangeError| bad_request(error.to_string()))
     }
 
+    fn terms(&self) -> Result<TermsChange, ErrorReply> {
+        let priority = self.priority.map(|level| {
+            ScanPriority::new(level).ok_or_else(|| {
+                let text = level.to_string();
+                bad_request(format!("priority: {}", ScanPriorityError { text }))
+            })
+        });
+        Ok(TermsChange { priority: priority.transpose()?, wake: self.wake })
+    }
+
     fn task(&self) -> Result<TaskKind, ErrorReply> {
         let task = self.task.as_deref();
         parse_task(
@@ -106,6 +121,7 @@ pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
             to.display()
         )));
     }
+    let terms = arguments.terms()?;
     let start = StartScan {
         target: arguments.target()?.to_owned(),
         task,
@@ -113,12 +129,19 @@ pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
         digests: arguments.digests,
         to: arguments.to,
         again: arguments.again,
-        wake: arguments.wake,
+        terms,
     };
     if let Some(share) = max_impact {
         scans.set_max_impact(share)?;
     }
     scan_answer(scans, vec![scans.start(&start)?])
+}
+
+pub(super) fn set(handler: &ControlHandler, arguments: Arguments) -> Answer {
+    let arguments: ScanArguments = arguments.parse()?;
+    let (target, task) = (arguments.target()?, arguments.task()?);
+    let changed = handler.scans.set(target, task, &arguments.terms()?)?;
+    scan_answer(&handler.scans, vec![changed])
 }
 
 pub(super) fn change(

@@ -42,6 +42,7 @@ pub const VERBS: &[ControlVerb] = &[
     verb("scan.cancel", "end a scan and remove its state", |handler, arguments| {
         scan_verbs::change(handler, arguments, |scans, target, task| scans.cancel(target, task))
     }),
+    verb("scan.set", "change settings of a scan while it runs", scan_verbs::set),
     verb(
         "scan.status",
         "show the progress of scans: all, or those of a target or task",

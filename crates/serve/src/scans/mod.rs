@@ -14,6 +14,7 @@ mod output;
 mod range;
 mod runner;
 mod status;
+mod terms;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,11 +39,14 @@ use output::OutputFile;
 use range::RANGE;
 pub use range::{RangeError, ScanRange};
 use runner::{
-    Awake, CommandMessage, Phase, Runner, RunnerState, ScanCommand, WAKE, this_boot, words_of,
+    Awake, CommandMessage, Phase, Runner, RunnerState, ScanCommand, this_boot, words_of,
 };
 pub use status::{
-    DigestFigures, GapFigures, ImpactFigures, RangeList, ScanState, ScanStatus, SourceBytes,
+    DEFAULT_PRIORITY, DigestFigures, GapFigures, ImpactFigures, RangeList, ScanState, ScanStatus,
+    SourceBytes,
 };
+use terms::ScanTerms;
+pub use terms::TermsChange;
 
 /// The name of the whole drive as a target; no volume can have this name.
 pub const WHOLE_DRIVE: &str = "@drive";
@@ -62,8 +66,8 @@ pub struct StartScan {
     pub to: Option<PathBuf>,
     /// Discard the state of an earlier scan.
     pub again: bool,
-    /// The scan wakes a drive in standby.
-    pub wake: bool,
+    /// Other settings, where they are not the default or are to change.
+    pub terms: TermsChange,
 }
 
 /// The scans of one drive.
@@ -238,6 +242,10 @@ impl Scans {
                 known: ScanRange::name(status.range),
                 requested: ScanRange::name(range),
             };
+            let change = |terms: &TermsChange| match terms.is_empty() {
+                true => Ok(()),
+                false => self.tell(&target, task, ScanCommand::Set(terms.clone())).map(drop),
+            };
             match status.state {
                 ScanState::Running | ScanState::Paused | ScanState::Waiting if other_range => {
                     return Err(other_range_error());
@@ -246,20 +254,18 @@ impl Scans {
                 ScanState::Complete if other_range && status.digests.is_some() => {
                     return Err(other_range_error());
                 }
-                ScanState::Running | ScanState::Paused | ScanState::Waiting if start.wake => {
-                    return self.tell(&target, task, ScanCommand::Wake);
+                ScanState::Running if start.terms.is_empty() => {
+                    return Err(ScanError::Running { target, task });
                 }
-                ScanState::Running => return Err(ScanError::Running { target, task }),
-                ScanState::Paused | ScanState::Waiting => {
+                ScanState::Running | ScanState::Paused | ScanState::Waiting => {
+                    change(&start.terms)?;
                     return self.tell(&target, task, ScanCommand::Resume);
                 }
                 ScanState::Broken => {
                     return Err(ScanError::Broken { target, task, reason: status.reason });
                 }
                 ScanState::Complete if !another => {
-                    if start.wake {
-                        self.tell(&target, task, ScanCommand::Wake)?;
-                    }
+                    change(&start.terms)?;
                     return self.tell(&target, task, ScanCommand::Again);
                 }
                 ScanState::Complete | ScanState::Stopped => {}
@@ -271,6 +277,16 @@ impl Scans {
         let status = slot.status();
         self.lock().insert((target, task), slot);
         Ok(status)
+    }
+
+    /// Changes settings of a scan, whatever its state.
+    pub fn set(
+        &self,
+        target: &str,
+        task: TaskKind,
+        terms: &TermsChange,
+    ) -> Result<ScanStatus, ScanError> {
+        self.tell(target, task, ScanCommand::Set(terms.clone()))
     }
 
     /// Stops reading for a scan until it is resumed.
@@ -435,7 +451,7 @@ impl Scans {
         scan.set_note("begun", begun.to_string());
         scan.set_note("boot", this_boot());
         scan.set_note("output", path);
-        scan.set_note(WAKE, if start.wake { "yes" } else { "no" });
+        start.terms.note_in(&mut scan);
         if let Some(range) = range {
             scan.set_note(RANGE, range.to_string());
         }
@@ -556,6 +572,7 @@ impl Scans {
         let status = Arc::new(Mutex::new(status));
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, commands) = mpsc::channel();
+        let terms = ScanTerms::of(&scan);
         if let Some(marks) = &marks {
             self.handle.watch_writes(marks)?;
         }
@@ -572,6 +589,7 @@ impl Scans {
             phase,
             alone: self.alone,
             awake: Awake::unknown(),
+            terms,
             state: RunnerState::default(),
         };
         // All sectors are requested before this returns, so that the point in time of a backup

@@ -24,13 +24,14 @@ use rustix::io::Errno;
 use super::files::{Journal, StateFile};
 use super::output::OutputFile;
 use super::status::{ScanState, ScanStatus};
+use super::terms::{ScanTerms, TermsChange};
 
 /// A command for a scan.
 pub(super) enum ScanCommand {
     Pause,
     Resume,
-    /// Wake a drive in standby from now on, and resume.
-    Wake,
+    /// Change the terms.
+    Set(TermsChange),
     /// Start another pass of a complete scan.
     Again,
     /// End the scan and remove its state.
@@ -60,6 +61,8 @@ pub(super) struct Runner {
     pub(super) alone: bool,
     /// The last sign that the drive is awake.
     pub(super) awake: Awake,
+    /// The terms, as in the notes of the scan.
+    pub(super) terms: ScanTerms,
     pub(super) state: RunnerState,
 }
 
@@ -203,9 +206,11 @@ impl Runner {
                 self.save(false);
                 false
             }
-            ScanCommand::Wake => {
-                self.scan.set_note(WAKE, "yes");
-                if matches!(self.phase, Phase::Paused | Phase::Waiting { .. }) {
+            ScanCommand::Set(change) => {
+                change.note_in(&mut self.scan);
+                self.terms = ScanTerms::of(&self.scan);
+                self.state.feed.iter().for_each(|feed| feed.set_priority(self.terms.priority));
+                if matches!(self.phase, Phase::Waiting { .. }) {
                     self.continue_scan();
                 }
                 self.save(false);
@@ -442,7 +447,7 @@ impl Runner {
     /// Returns true if the drive is in standby and the scan must not wake it. A scan without a
     /// server runs in the foreground, by a user's order.
     fn is_asleep(&mut self) -> bool {
-        let wakes = self.alone || self.scan.note(WAKE) == Some("yes");
+        let wakes = self.alone || self.terms.wake;
         let asleep = !wakes && self.handle.power_state() == PowerState::Standby;
         if !asleep {
             self.awake.at = Instant::now();
@@ -503,6 +508,7 @@ impl Runner {
             point_in_time: kind.is_point_in_time(),
             hold_writes: self.keeps_a_journal(),
             paused: self.phase != Phase::Running,
+            priority: self.terms.priority,
             marks: self.marks.clone(),
             queue_bytes: QUEUE_BYTES,
         };
@@ -674,8 +680,6 @@ const SAVE_SHARE: u32 = 20;
 /// The time without requests and reads after which a drive may have gone to standby (drives do so
 /// after 5 s at the earliest, by ATA's standby timer).
 const QUIET: Duration = Duration::from_secs(4);
-/// The note of a scan that wakes a drive in standby.
-pub(super) const WAKE: &str = "wake";
 const ASLEEP: &str = "the drive is in standby, and the scan does not wake it; it continues when a \
     client has woken the drive, or at once with `headtime scan start … --wake`";
 /// The time until an obstacle is checked again.

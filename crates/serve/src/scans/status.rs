@@ -1,11 +1,12 @@
 //! [`ScanStatus`]: the status of a scan in answers, in the live view and in JSON.
 
-use headtime_sched::{FillReport, UnusedGap};
+use headtime_sched::{FillReport, ScanPriority, UnusedGap};
 use headtime_tasks::{Ranges, ReadSource, Scan};
 use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
 use super::range::ScanRange;
+use super::terms::ScanTerms;
 
 /// The state of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct ScanStatus {
     /// The bytes of the target that the scan reads; null for all of them.
     #[serde(default)]
     pub range: Option<ScanRange>,
+    /// The priority among the scans of the drive, from 0 (most urgent) to 7.
+    #[serde(default = "default_priority")]
+    pub priority: u8,
     /// Bytes of a pass.
     pub bytes: u64,
     /// Bytes read and kept.
@@ -132,6 +136,13 @@ pub struct DigestFigures {
     pub table: Option<String>,
 }
 
+/// The priority of a scan that was given none.
+pub const DEFAULT_PRIORITY: u8 = ScanPriority::DEFAULT.level();
+
+fn default_priority() -> u8 {
+    DEFAULT_PRIORITY
+}
+
 /// The maximum number of ranges in an answer.
 const MAX_LISTED: usize = 64;
 
@@ -151,6 +162,7 @@ impl ScanStatus {
         Self {
             pass: scan.passes(),
             range: ScanRange::of(scan),
+            priority: ScanTerms::of(scan).priority.level(),
             bytes: size.bytes_of(scan.subject().extent.len),
             bytes_done: size.bytes_of(scan.sectors_done()),
             sources: SourceBytes {
@@ -179,6 +191,7 @@ impl ScanStatus {
             reason: String::new(),
             pass: 1,
             range: None,
+            priority: DEFAULT_PRIORITY,
             bytes: 0,
             bytes_done: 0,
             bytes_per_second: 0.0,

@@ -14,7 +14,7 @@ use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArgum
 use headtime_serve::control_socket_alone;
 use headtime_serve::scans::{
     AloneError, AloneOptions, GapFigures, Remembered, ScanAlone, ScanError, ScanState, StartScan,
-    WHOLE_DRIVE,
+    TermsChange,    WHOLE_DRIVE,
 };
 
 use super::progress::Progress;
@@ -40,6 +40,12 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
                 none; leave it out"
         )));
     }
+    if start.terms.priority.is_some() {
+        return Err(Failure::Usage(anyhow!(
+            "--priority decides among the scans of a server, and without a server there is one; \
+                leave it out"
+        )));
+    }
     let absolute = |path: &std::path::PathBuf| {
         std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
     };
@@ -50,7 +56,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,
-        wake: true,
+        terms: TermsChange::default(),
     };
     let options = AloneOptions {
         drive,
@@ -109,14 +115,10 @@ fn is_pipe(path: &Path) -> bool {
 ///
 /// # Errors
 /// When the command is invalid, no scan is running, or the scan refuses it.
-pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
+pub(super) fn order(verb: &str, meant: &Meant, arguments: ScanArguments) -> Result<(), Failure> {
     let drive = locator(&meant.target)?;
     let json = meant.server.json;
-    let arguments = ScanArguments {
-        target: Some(WHOLE_DRIVE.to_owned()),
-        task: Some(meant.task.name().to_owned()),
-        ..ScanArguments::default()
-    };
+    let arguments = ScanArguments { target: Some(WHOLE_DRIVE.to_owned()), ..arguments };
     if let Some(mut client) = at_work(&drive)? {
         return printed(verb, &client.scan(verb, &arguments).map_err(refused)?, json);
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::arms::Arms;
 use crate::background::{ScanId, ScanOptions};
+use crate::freeblock::scans::Scans;
 use crate::freeblock::{PendingSectors, Scan};
 use crate::positioning::{
     Certainty, Estimate, Likely, Overhead, PairCost, pair_by_estimate, pairs_one_by_one,
@@ -251,7 +252,7 @@ proptest! {
         let gap = Gap {
             map: &toy,
             belief: &toy,
-            scans: &scans,
+            scans: scans.reading(),
             rules,
             now,
             head,
@@ -303,7 +304,7 @@ proptest! {
         let gap = Gap {
             map: &toy,
             belief: &toy,
-            scans: &scans,
+            scans: scans.reading(),
             rules,
             now,
             head,
@@ -352,7 +353,7 @@ fn displaced_ends_of_tracks_are_read_if_there_is_time_to_go_there() {
         let gap = Gap {
             map: &toy,
             belief: &toy,
-            scans: &scans,
+            scans: scans.reading(),
             rules,
             now: head.free_at,
             head,
@@ -436,7 +437,7 @@ fn with_read_ahead_nothing_is_read_apart_on_the_tracks_of_the_two_requests() {
         let gap = Gap {
             map: &toy,
             belief: &toy,
-            scans: &scans,
+            scans: scans.reading(),
             rules,
             now,
             head,
