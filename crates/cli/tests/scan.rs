@@ -96,9 +96,43 @@ fn a_priority_is_shown_changed_while_a_scan_runs_and_kept_over_a_restart() {
     stop(server);
     let server = place.serve();
     assert_eq!(place.scanned("status", &["--task", "digest"])["priority"], 0);
-    let refused =
-        headtime(&["scan", "set", "v", "--task", "backup", "--priority", "0", "--drive", &place.drive]);
+    let refused = headtime(&[
+        "scan",
+        "set",
+        "v",
+        "--task",
+        "backup",
+        "--priority",
+        "0",
+        "--drive",
+        &place.drive,
+    ]);
     assert!(said(&refused).contains("there is no backup of v"), "{}", said(&refused));
+    stop(server);
+}
+
+#[test]
+fn a_scan_waits_for_its_timetable_and_tells_until_when() {
+    let place = Place::file(4);
+    let server = place.serve();
+    // Three days from now, by this machine's days.
+    let seconds = std::time::UNIX_EPOCH.elapsed().expect("a time after 1970").as_secs();
+    let day = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][((seconds / 86_400) % 7) as usize];
+    let order = ["--task", "scrub", "--during", &format!("{day} 00:00-00:01"), "--every", "4w"];
+    let status = place.scanned("start", &order);
+    assert_eq!((&status["state"], &status["bytes_done"]), (&"waiting".into(), &0.into()));
+    let shown = place.text("status", &["--task", "scrub"]);
+    let expected = ["waiting", &format!("outside of its timetable until {day}"), "starts every 4w"];
+    assert!(expected.iter().all(|text| shown.contains(text)), "{shown}");
+    place.scanned("set", &["--task", "scrub", "--during", "none"]);
+    let done = place.scanned("status", &["--task", "scrub", "--wait"]);
+    assert_eq!((&done["during"], &done["bytes_done"]), (&"".into(), &(4 * MIB).into()));
+    let next = done["next_start"].as_str().unwrap_or_default().len();
+    assert_eq!(next, "2026-12-24T22:00:00+01:00".len(), "{done}");
+    let refused = said(&place.scan("start", &["--task", "digest", "--during", "22-6"]));
+    assert!(refused.contains("such as `Mon-Fri 22:00-06:00`"), "{refused}");
+    let refused = said(&place.scan("start", &["--task", "digest", "--every", "monthly"]));
+    assert!(refused.contains("such as `4w`"), "{refused}");
     stop(server);
 }
 

@@ -407,6 +407,11 @@ impl Scan {
         self.notes.get(name).map(String::as_str)
     }
 
+    /// All notes, by name.
+    pub fn notes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
     /// Sets a note.
     pub fn set_note(&mut self, name: &str, text: impl Into<String>) {
         self.notes.insert(name.to_owned(), text.into());

@@ -9,13 +9,15 @@ mod progress;
 mod restore;
 mod show;
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use headtime_serve::control::{ControlClient, ScanAnswer, ScanArguments};
-use headtime_serve::scans::ScanState;
+use headtime_serve::scans::{Repetition, ScanState, Timetable};
 use headtime_tasks::TaskKind;
 use headtime_units::{ByteRange, parse_share};
 
@@ -114,7 +116,7 @@ pub struct Start {
     pub again: bool,
     /// Settings that may change
     #[command(flatten)]
-    pub terms: Terms,
+    pub terms: TermArguments,
     /// Wake a drive in standby from now on [default: wait until a client wakes it]
     #[arg(long)]
     pub wake: bool,
@@ -133,11 +135,18 @@ pub struct Start {
 
 /// The settings that may change while a scan runs.
 #[derive(Debug, Args)]
-pub struct Terms {
+pub struct TermArguments {
     /// Priority among the scans of the drive, from 0 (most urgent) to 7: gaps and idle time go to
     /// the most urgent scan that can use them [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
     pub priority: Option<u8>,
+    /// Windows of local time in which to read, such as 'Mon-Fri 22:00-06:00; Sat,Sun', or none
+    /// [default: any time]
+    #[arg(long, value_name = "WINDOWS", value_parser = or_none::<Timetable>)]
+    pub during: Option<String>,
+    /// Time from one start to the next, such as 4w, 1d or 12h, or none [default: one pass]
+    #[arg(long, value_name = "TIME", value_parser = or_none::<Repetition>)]
+    pub every: Option<String>,
 }
 
 /// Settings of a scan to change.
@@ -148,7 +157,7 @@ pub struct Set {
     pub meant: Meant,
     /// Settings
     #[command(flatten)]
-    pub terms: Terms,
+    pub terms: TermArguments,
     /// Wake a drive in standby
     #[arg(long, value_name = "true|false")]
     pub wake: Option<bool>,
@@ -216,6 +225,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn task(name: &str) -> Result<TaskKind, String> {
     name.parse().map_err(|error: headtime_tasks::UnknownTask| error.to_string())
+}
+
+/// Checks the text of a setting, or `none`.
+fn or_none<T: FromStr<Err: Display>>(text: &str) -> Result<String, String> {
+    let checked = if text == "none" { Ok(()) } else { text.parse::<T>().map(drop) };
+    checked.map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn range(text: &str) -> Result<ByteRange, String> {
@@ -302,9 +317,14 @@ fn found(answer: &ScanAnswer) -> Result<(), Failure> {
     if bad.is_empty() { Ok(()) } else { Err(Failure::Failed(anyhow!("{}", bad.join("; ")))) }
 }
 
-impl Terms {
+impl TermArguments {
     fn arguments(&self, meant: &Meant) -> ScanArguments {
-        ScanArguments { priority: self.priority, ..self::meant(meant) }
+        ScanArguments {
+            priority: self.priority,
+            during: self.during.clone(),
+            every: self.every.clone(),
+            ..self::meant(meant)
+        }
     }
 }
 

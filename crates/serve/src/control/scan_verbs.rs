@@ -1,6 +1,8 @@
 //! The verbs of scans.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use headtime_sched::{ScanPriority, ScanPriorityError};
 use headtime_tasks::TaskKind;
@@ -9,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::verbs::{Answer, Arguments, parse_arguments, parse_task, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
-use crate::scans::{GapFigures, ImpactFigures, ScanError, ScanStatus, Scans, StartScan, TermsChange};
+use crate::scans::{
+    GapFigures, ImpactFigures, ScanError, ScanStatus, Scans, StartScan, TermsChange,
+};
 
 /// The arguments of the verbs of scans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +42,13 @@ pub struct ScanArguments {
     /// Start and set: the priority among the scans of the drive, from 0 (most urgent) to 7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
+    /// Start and set: the windows of local time in which the scan reads, such as
+    /// `Mon-Fri 22:00-06:00; Sat,Sun`; `none` for any time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub during: Option<String>,
+    /// Start and set: the time from one start to the next, such as `4w`; `none` for a single pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
     /// The largest share by which the mean response time of clients may grow, from now on, for all
     /// scans of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +99,12 @@ impl ScanArguments {
                 bad_request(format!("priority: {}", ScanPriorityError { text }))
             })
         });
-        Ok(TermsChange { priority: priority.transpose()?, wake: self.wake })
+        Ok(TermsChange {
+            priority: priority.transpose()?,
+            wake: self.wake,
+            during: parsed_or_none(self.during.as_deref())?,
+            every: parsed_or_none(self.every.as_deref())?,
+        })
     }
 
     fn task(&self) -> Result<TaskKind, ErrorReply> {
@@ -97,6 +113,14 @@ impl ScanArguments {
             task.ok_or_else(|| bad_request("a task is missing; name scrub, backup or digest"))?,
         )
     }
+}
+
+/// Parses a setting; the text `none` removes it.
+fn parsed_or_none<T: FromStr<Err: Display>>(
+    text: Option<&str>,
+) -> Result<Option<Option<T>>, ErrorReply> {
+    let parsed = |text: &str| text.parse().map_err(|error: T::Err| bad_request(error.to_string()));
+    text.map(|text| if text == "none" { Ok(None) } else { parsed(text).map(Some) }).transpose()
 }
 
 pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {

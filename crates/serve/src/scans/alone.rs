@@ -153,6 +153,7 @@ impl ScanAlone {
                     ) =>
                 {
                     check_same_settings(&status, order, &name, scans.range_of(order)?)?;
+                    scans.set(WHOLE_DRIVE, task, &order.terms)?;
                     scans.resume(WHOLE_DRIVE, task)?;
                 }
                 _ => drop(scans.start(order)?),

@@ -15,6 +15,9 @@ mod range;
 mod runner;
 mod status;
 mod terms;
+#[cfg(test)]
+mod tests;
+mod timetable;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,15 +34,17 @@ use headtime_tasks::{
     TaskSettings,
 };
 use headtime_units::{ByteRange, Extent, Sectors, Share};
+use jiff::Zoned;
 
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
-use output::OutputFile;
+use output::{OutputFile, dated_output};
 use range::RANGE;
 pub use range::{RangeError, ScanRange};
 use runner::{
-    Awake, CommandMessage, Phase, Runner, RunnerState, ScanCommand, this_boot, words_of,
+    Awake, CommandMessage, PATTERN, Phase, Runner, RunnerState, STARTED, ScanCommand, UNREAD,
+    this_boot, words_of,
 };
 pub use status::{
     DEFAULT_PRIORITY, DigestFigures, GapFigures, ImpactFigures, RangeList, ScanState, ScanStatus,
@@ -47,6 +52,7 @@ pub use status::{
 };
 use terms::ScanTerms;
 pub use terms::TermsChange;
+pub use timetable::{Repetition, RepetitionError, Timetable, TimetableError};
 
 /// The name of the whole drive as a target; no volume can have this name.
 pub const WHOLE_DRIVE: &str = "@drive";
@@ -81,7 +87,11 @@ pub struct Scans {
     fill: Mutex<FillSettings>,
     /// No clients use the drive.
     alone: bool,
+    clock: WallClock,
 }
+
+/// The local time; tests have one of their own.
+type WallClock = Arc<dyn Fn() -> Zoned + Send + Sync>;
 
 struct Slot {
     status: Arc<Mutex<ScanStatus>>,
@@ -155,8 +165,20 @@ impl Scans {
         directory: Option<PathBuf>,
         max_impact: Share,
     ) -> Self {
+        Self::open_at(handle, drive, targets, directory, max_impact, Arc::new(Zoned::now))
+    }
+
+    fn open_at(
+        handle: DriveHandle,
+        drive: [u8; 16],
+        targets: Vec<(String, Extent)>,
+        directory: Option<PathBuf>,
+        max_impact: Share,
+        clock: WallClock,
+    ) -> Self {
         let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
-        let scans = Self::new(handle, drive, targets, directory, fill, false);
+        let mut scans = Self::new(handle, drive, targets, directory, fill, false);
+        scans.clock = clock;
         for (target, task) in scans.possible_scans() {
             if let Err(error) = scans.restore(&target, task) {
                 tracing::warn!("the {task} of {target} cannot be resumed: {error}");
@@ -192,6 +214,7 @@ impl Scans {
             slots: Mutex::default(),
             fill: Mutex::new(fill),
             alone,
+            clock: Arc::new(Zoned::now),
         }
     }
 
@@ -286,6 +309,18 @@ impl Scans {
         task: TaskKind,
         terms: &TermsChange,
     ) -> Result<ScanStatus, ScanError> {
+        let once = |status: &ScanStatus| {
+            let pipe = OutputFile::form_of(Path::new(&status.output)) == BackupForm::Stream;
+            status.every.is_empty() && !pipe
+        };
+        let known = self.lock().get(&(target.to_owned(), task)).map(Slot::status);
+        let once = task == TaskKind::Backup && known.is_some_and(|status| once(&status));
+        if let Some(Some(every)) = terms.every.as_ref().filter(|_| once) {
+            return Err(ScanError::Output(format!(
+                "the {task} of {target} has an output for one pass; to repeat it, start it with \
+                    --every {every} and a date in --to"
+            )));
+        }
         self.tell(target, task, ScanCommand::Set(terms.clone()))
     }
 
@@ -434,11 +469,15 @@ impl Scans {
         let bytes = subject.sector_size.bytes_of(subject.extent.len);
         let mut settings = TaskSettings { digests: start.digests, ..start.task.into() };
         let mut output = None;
-        let mut path = String::new();
+        let (mut path, mut pattern) = (String::new(), String::new());
+        let now = (self.clock)();
         if start.task == TaskKind::Backup {
             let to = start.to.as_ref().ok_or_else(|| {
                 ScanError::Output("a backup needs an output; add --to FILE".to_owned())
             })?;
+            pattern = to.display().to_string();
+            let repeats = matches!(start.terms.every, Some(Some(_)));
+            let to = &if repeats { dated_output(&pattern, &now)? } else { to.clone() };
             let file = OutputFile::create(to, bytes)
                 .map_err(|error| ScanError::OutputFile { path: to.clone(), error })?;
             settings.form = file.form();
@@ -451,6 +490,9 @@ impl Scans {
         scan.set_note("begun", begun.to_string());
         scan.set_note("boot", this_boot());
         scan.set_note("output", path);
+        scan.set_note(PATTERN, pattern);
+        scan.set_note(STARTED, now.timestamp().to_string());
+        scan.set_note(UNREAD, "yes");
         start.terms.note_in(&mut scan);
         if let Some(range) = range {
             scan.set_note(RANGE, range.to_string());
@@ -542,7 +584,9 @@ impl Scans {
                     .to_owned(),
             );
         }
-        if !closed && scan.note("boot") != Some(&this_boot()) {
+        // Before the first window of its timetable a backup has no point in time to lose.
+        let begun_reading = scan.note(UNREAD) != Some("yes");
+        if begun_reading && !closed && scan.note("boot") != Some(&this_boot()) {
             return Err("the machine went down during the backup, and data overwritten near the \
                 end may be missing in it"
                 .to_owned());
@@ -590,6 +634,7 @@ impl Scans {
             alone: self.alone,
             awake: Awake::unknown(),
             terms,
+            clock: Arc::clone(&self.clock),
             state: RunnerState::default(),
         };
         // All sectors are requested before this returns, so that the point in time of a backup

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use headtime_tasks::{BackupForm, Output};
+use jiff::Zoned;
+use jiff::fmt::strtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::ScanError;
 
 /// An open output.
 #[derive(Debug)]
@@ -15,6 +19,21 @@ pub(super) struct OutputFile {
     file: File,
     path: PathBuf,
     form: BackupForm,
+}
+
+/// The output of a backup that repeats: the path with the date in it, or a pipe.
+pub(super) fn dated_output(pattern: &str, now: &Zoned) -> Result<PathBuf, ScanError> {
+    let path = strtime::format(pattern, now).map_err(|error| {
+        ScanError::Output(format!("{pattern} is no pattern of a date: {error}"))
+    })?;
+    let path = PathBuf::from(path);
+    if path.as_os_str() == pattern && OutputFile::form_of(&path) == BackupForm::Image {
+        return Err(ScanError::Output(format!(
+            "{pattern} would be the same file each time; write the date into the name of a backup \
+                that repeats, such as vol0-%Y-%m-%d.img"
+        )));
+    }
+    Ok(path)
 }
 
 /// The interval at which a write to a blocked pipe checks for the end of the scan.

@@ -17,12 +17,14 @@ use std::time::{Duration, Instant};
 
 use headtime_io::{DriveHandle, PowerState, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 use headtime_sched::{FillSource, PendingSectors};
-use headtime_tasks::{BackupForm, Output, ReadSource, Scan};
+use headtime_tasks::{BackupForm, Output, ReadSource, Scan, TaskKind, TaskSettings};
 use headtime_units::{Extent, Sectors};
+use jiff::{Timestamp, Zoned};
 use rustix::io::Errno;
 
+use super::WallClock;
 use super::files::{Journal, StateFile};
-use super::output::OutputFile;
+use super::output::{OutputFile, dated_output};
 use super::status::{ScanState, ScanStatus};
 use super::terms::{ScanTerms, TermsChange};
 
@@ -63,6 +65,7 @@ pub(super) struct Runner {
     pub(super) awake: Awake,
     /// The terms, as in the notes of the scan.
     pub(super) terms: ScanTerms,
+    pub(super) clock: WallClock,
     pub(super) state: RunnerState,
 }
 
@@ -82,6 +85,10 @@ pub(super) struct RunnerState {
     /// Consecutive failed reads: medium errors if a later read succeeds, otherwise the drive is
     /// gone.
     suspects: Vec<(Extent, i32, bool, ReadSource)>,
+    /// The time of the last look at the timetable.
+    clock_read: Option<Instant>,
+    /// The time of the last attempt to begin the next backup.
+    repeat_tried: Option<Instant>,
     unsaved: bool,
     saved: Option<Instant>,
     save_took: Duration,
@@ -131,7 +138,12 @@ impl Runner {
             self.cannot_write(&error);
         }
         if matches!(self.phase, Phase::Running | Phase::Paused | Phase::Waiting { .. }) {
-            self.open_feed();
+            // The point in time of a backup begins with its first window.
+            let unread = self.scan.note(UNREAD) == Some("yes");
+            match self.outside().filter(|_| unread) {
+                Some(reason) => self.hold(reason, TIMETABLE_EVERY),
+                None => self.open_feed(),
+            }
         }
         self.save(false);
         self.update_status();
@@ -153,6 +165,7 @@ impl Runner {
                 }
                 Err(TryRecvError::Empty) => {}
             }
+            self.follow_timetable();
             self.wait_while_asleep();
             match self.state.feed.as_ref().map(|feed| feed.next(POLL)) {
                 Some(Some(event)) => {
@@ -217,11 +230,7 @@ impl Runner {
                 false
             }
             ScanCommand::Again if self.phase == Phase::Complete => {
-                self.scan.again();
-                self.phase = Phase::Running;
-                self.state.rate.clear();
-                self.open_feed();
-                self.save(false);
+                self.begin_pass();
                 false
             }
             ScanCommand::Pause | ScanCommand::Resume | ScanCommand::Again => false,
@@ -425,8 +434,124 @@ impl Runner {
         }
     }
 
+    /// Begins another pass over the same sectors.
+    fn begin_pass(&mut self) {
+        self.scan.again();
+        self.scan.set_note(STARTED, (self.clock)().timestamp().to_string());
+        self.phase = Phase::Running;
+        self.state.rate.clear();
+        self.open_feed();
+        self.save(false);
+    }
+
+    /// Begins a backup with the settings of the last one, into a new output.
+    fn begin_backup(&mut self) -> Result<(), String> {
+        let now = (self.clock)();
+        let pattern = self.scan.note(PATTERN).unwrap_or_default();
+        let path = dated_output(pattern, &now).map_err(|error| error.to_string())?;
+        let subject = self.scan.subject().clone();
+        let output = OutputFile::create(&path, subject.sector_size.bytes_of(subject.extent.len))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let settings = TaskSettings { form: output.form(), ..self.scan.settings() };
+        let mut scan = Scan::start(subject, settings, self.handle.physical_block());
+        self.scan.notes().for_each(|(name, text)| scan.set_note(name, text));
+        scan.set_note("begun", now.timestamp().as_nanosecond().to_string());
+        scan.set_note("output", path.display().to_string());
+        scan.set_note(STARTED, now.timestamp().to_string());
+        scan.set_note(UNREAD, "yes");
+        let mut first = Vec::new();
+        scan.begin(&mut first);
+        self.state = RunnerState::default();
+        (self.scan, self.output, self.phase) = (scan, Some(output), Phase::Running);
+        self.begin_with(&first);
+        Ok(())
+    }
+
+    /// Looks at the clock: pauses outside of the timetable, and begins the next pass when it is
+    /// due. Nothing is kept until the next look, so that a clock that is set has its effect at
+    /// once.
+    fn follow_timetable(&mut self) {
+        let now = Instant::now();
+        if self.state.clock_read.is_some_and(|last| now < last + TIMETABLE_EVERY) {
+            return;
+        }
+        self.state.clock_read = Some(now);
+        match self.phase {
+            Phase::Running => {
+                if let Some(reason) = self.outside() {
+                    self.hold(reason, TIMETABLE_EVERY);
+                }
+            }
+            Phase::Complete | Phase::Broken { .. } => self.repeat_if_due(),
+            Phase::Paused | Phase::Waiting { .. } => {}
+        }
+    }
+
+    /// The reason to wait, outside of the timetable.
+    fn outside(&self) -> Option<String> {
+        let during = self.terms.during.as_ref()?;
+        let now = (self.clock)();
+        if during.is_open(now.datetime()) {
+            return None;
+        }
+        let until = during.next_opening(&now).map_or_else(
+            || "its windows change".to_owned(),
+            |at| at.strftime("%a %Y-%m-%d %H:%M %Z").to_string(),
+        );
+        Some(format!("outside of its timetable until {until}"))
+    }
+
+    /// The time at which the next pass is due; `None` without one.
+    fn next_start(&self, now: &Zoned) -> Option<Zoned> {
+        let over = matches!(self.phase, Phase::Complete | Phase::Broken { .. });
+        let every = self.terms.every.as_ref().filter(|_| over)?;
+        let started: Timestamp = self.scan.note(STARTED)?.parse().ok()?;
+        let due = every.after(started, now.time_zone())?.max(now.clone());
+        let opening = self.terms.during.as_ref().and_then(|during| during.next_opening(&due));
+        Some(opening.unwrap_or(due))
+    }
+
+    fn repeat_if_due(&mut self) {
+        if self.terms.every.is_none() || self.outside().is_some() {
+            return;
+        }
+        let now = (self.clock)();
+        let started = self.scan.note(STARTED).and_then(|text| text.parse::<Timestamp>().ok());
+        // A start in the future was recorded by a clock that was wrong.
+        if started.is_none_or(|started| started > now.timestamp()) {
+            self.scan.set_note(STARTED, now.timestamp().to_string());
+            self.save(false);
+        }
+        if self.next_start(&now).is_none_or(|at| at > now) {
+            return;
+        }
+        if self.scan.kind() != TaskKind::Backup {
+            self.begin_pass();
+        } else if self.state.repeat_tried.is_none_or(|at| at.elapsed() >= REPEAT_AFTER) {
+            self.state.repeat_tried = Some(Instant::now());
+            if let Err(reason) = self.begin_backup() {
+                tracing::error!(
+                    "the next {} of {} cannot start: {reason}",
+                    self.scan.kind(),
+                    self.scan.subject().target
+                );
+                self.phase =
+                    Phase::Broken { reason: format!("the next pass cannot start: {reason}") };
+                self.save(false);
+                self.update_status();
+            }
+        }
+    }
+
     /// Retries after an obstacle.
     fn continue_scan(&mut self) {
+        if let Some(reason) = self.outside() {
+            if self.phase == Phase::Paused {
+                self.phase = Phase::Running;
+            }
+            self.hold(reason, TIMETABLE_EVERY);
+            return;
+        }
         if self.is_asleep() {
             if self.phase == Phase::Paused {
                 self.phase = Phase::Running;
@@ -499,8 +624,13 @@ impl Runner {
 
     fn open_feed(&mut self) {
         self.state.lost.clear();
-        if self.phase == Phase::Running && self.is_asleep() {
-            self.wait_for(ASLEEP);
+        self.scan.set_note(UNREAD, "no");
+        if self.phase == Phase::Running {
+            match self.outside() {
+                Some(reason) => self.hold(reason, TIMETABLE_EVERY),
+                None if self.is_asleep() => self.wait_for(ASLEEP),
+                None => {}
+            }
         }
         let kind = self.scan.kind();
         let start = ScanStart {
@@ -528,10 +658,14 @@ impl Runner {
                 self.scan.subject().target
             );
         }
+        self.hold(reason.to_owned(), RETRY_AFTER);
+    }
+
+    /// Pauses reading, to look again after a while.
+    fn hold(&mut self, reason: String, again: Duration) {
         self.state.feed.iter().for_each(ScanFeed::pause);
         if !matches!(self.phase, Phase::Paused | Phase::Complete | Phase::Broken { .. }) {
-            self.phase =
-                Phase::Waiting { reason: reason.to_owned(), until: Instant::now() + RETRY_AFTER };
+            self.phase = Phase::Waiting { reason, until: Instant::now() + again };
         }
         self.update_status();
     }
@@ -582,6 +716,8 @@ impl Runner {
     fn update_status(&mut self) {
         let now = Instant::now();
         self.state.status_updated = Some(now);
+        let next_start = self.next_start(&(self.clock)());
+        let next_start = next_start.map(|at| at.strftime("%FT%T%:z").to_string());
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = ScanStatus::of(&self.scan, status.clone());
         (next.state, next.reason) = match &self.phase {
@@ -591,6 +727,7 @@ impl Runner {
             Phase::Complete => (ScanState::Complete, String::new()),
             Phase::Broken { reason } => (ScanState::Broken, reason.clone()),
         };
+        next.next_start = next_start;
         let rate = &mut self.state.rate;
         rate.push_back((now, next.bytes_done));
         while rate.front().is_some_and(|(then, _)| now - *then > RATE_WINDOW) && rate.len() > 2 {
@@ -680,6 +817,16 @@ const SAVE_SHARE: u32 = 20;
 /// The time without requests and reads after which a drive may have gone to standby (drives do so
 /// after 5 s at the earliest, by ATA's standby timer).
 const QUIET: Duration = Duration::from_secs(4);
+/// The note of the time at which the pass was started.
+pub(super) const STARTED: &str = "started";
+/// The note of the output of a backup as it was ordered, with a date to be filled in if it repeats.
+pub(super) const PATTERN: &str = "to";
+/// The note of a scan that has not requested its sectors yet.
+pub(super) const UNREAD: &str = "unread";
+/// The interval at which the clock is read.
+const TIMETABLE_EVERY: Duration = Duration::from_millis(500);
+/// The time after which another attempt is made to begin a backup that is due.
+const REPEAT_AFTER: Duration = Duration::from_secs(60);
 const ASLEEP: &str = "the drive is in standby, and the scan does not wake it; it continues when a \
     client has woken the drive, or at once with `headtime scan start … --wake`";
 /// The time until an obstacle is checked again.

@@ -45,6 +45,15 @@ pub struct ScanStatus {
     /// The priority among the scans of the drive, from 0 (most urgent) to 7.
     #[serde(default = "default_priority")]
     pub priority: u8,
+    /// The windows in which it reads; empty for any time.
+    #[serde(default)]
+    pub during: String,
+    /// The time from one start to the next; empty for a single pass.
+    #[serde(default)]
+    pub every: String,
+    /// The time of the next start of a scan that has ended and repeats, with the offset from UTC.
+    #[serde(default)]
+    pub next_start: Option<String>,
     /// Bytes of a pass.
     pub bytes: u64,
     /// Bytes read and kept.
@@ -156,13 +165,18 @@ impl ScanStatus {
     /// The status from the records of a scan; all other fields come from `before`.
     pub(super) fn of(scan: &Scan, before: Self) -> Self {
         let size = scan.subject().sector_size;
+        let terms = ScanTerms::of(scan);
+        let text = |setting: Option<String>| setting.unwrap_or_default();
         let bytes = |source: ReadSource| {
             size.bytes_of(headtime_units::Sectors::new(scan.sources()[source as usize]))
         };
         Self {
             pass: scan.passes(),
             range: ScanRange::of(scan),
-            priority: ScanTerms::of(scan).priority.level(),
+            priority: terms.priority.level(),
+            during: text(terms.during.map(|during| during.to_string())),
+            every: text(terms.every.map(|every| every.to_string())),
+            output: scan.note("output").unwrap_or_default().to_owned(),
             bytes: size.bytes_of(scan.subject().extent.len),
             bytes_done: size.bytes_of(scan.sectors_done()),
             sources: SourceBytes {
@@ -192,6 +206,9 @@ impl ScanStatus {
             pass: 1,
             range: None,
             priority: DEFAULT_PRIORITY,
+            during: String::new(),
+            every: String::new(),
+            next_start: None,
             bytes: 0,
             bytes_done: 0,
             bytes_per_second: 0.0,

@@ -462,7 +462,8 @@ function drawPlatterSide(latest) {
     setText(item.children[0], `${scan.task} of ${scan.target}${range}: ${percent(done)}`);
     const rate = `${(scan.bytes_per_second / 2 ** 20).toFixed(1)} MiB/s`;
     const left = scan.seconds_left === null ? "" : `, ${span(scan.seconds_left)} left`;
-    setText(item.children[1], `${scan.state}, ${scan.reason || rate + left}`);
+    const next = scan.next_start ? `next start ${scan.next_start}` : rate + left;
+    setText(item.children[1], `${scan.state}, ${scan.reason || next}`);
     item.children[2].value = done;
   }
   sweep($("scans"));

@@ -14,7 +14,7 @@ use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArgum
 use headtime_serve::control_socket_alone;
 use headtime_serve::scans::{
     AloneError, AloneOptions, GapFigures, Remembered, ScanAlone, ScanError, ScanState, StartScan,
-    TermsChange,    WHOLE_DRIVE,
+    TermsChange, TimetableError, WHOLE_DRIVE,
 };
 
 use super::progress::Progress;
@@ -40,6 +40,12 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
                 none; leave it out"
         )));
     }
+    if start.terms.every.is_some() {
+        return Err(Failure::Usage(anyhow!(
+            "--every needs a server that starts the scan; serve the drive, or let cron or a timer \
+                run the command without --every"
+        )));
+    }
     if start.terms.priority.is_some() {
         return Err(Failure::Usage(anyhow!(
             "--priority decides among the scans of a server, and without a server there is one; \
@@ -49,6 +55,10 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let absolute = |path: &std::path::PathBuf| {
         std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
     };
+    let during = start.terms.during.as_deref().map(|text| match text {
+        "none" => Ok(None),
+        windows => windows.parse().map(Some),
+    });
     let order = StartScan {
         target: WHOLE_DRIVE.to_owned(),
         task: start.meant.task,
@@ -56,7 +66,10 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
         again: start.again,
-        terms: TermsChange::default(),
+        terms: TermsChange {
+            during: during.transpose().map_err(|error: TimetableError| Failure::usage(error))?,
+            ..TermsChange::default()
+        },
     };
     let options = AloneOptions {
         drive,

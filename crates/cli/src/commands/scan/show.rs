@@ -127,6 +127,14 @@ fn lines(scan: &ScanStatus) -> Vec<String> {
             lines.push(format!("changed by itself: {}", ranges(&digests.changed)));
         }
     }
+    if !scan.during.is_empty() {
+        lines.push(format!("reads in {}", scan.during));
+    }
+    if !scan.every.is_empty() {
+        let next = scan.next_start.as_ref();
+        let next = next.map_or_else(String::new, |at| format!(", next at {at}"));
+        lines.push(format!("starts every {}{next}", scan.every));
+    }
     if !scan.output.is_empty() {
         lines.push(format!("into {}", scan.output));
     }
