@@ -4,9 +4,9 @@
 //! none is a flush. Each index has the ticket as second key, so that every order is total and the
 //! same on every machine: among equals the request submitted first.
 //!
-//! The orders by address, by level and by cylinder and the chain of submission deadlines are
-//! maintained from their first use on: a policy that uses none of them (first come, first served)
-//! does not pay for them. The order of deadlines contains only requests with a deadline.
+//! The orders by address, by level, by cylinder and by volume and the chain of submission deadlines
+//! are maintained from their first use on: a policy that uses none of them (first come, first
+//! served) does not pay for them. The order of deadlines contains only requests with a deadline.
 //!
 //! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order
 //! that is maintained; see [`SortedSet`].
@@ -18,7 +18,7 @@ use headtime_units::{Instant, Lba, Nanos};
 
 use crate::chain::{ChainKey, DeadlineChain};
 use crate::positioning::Target;
-use crate::request::{Promise, Request};
+use crate::request::{Promise, Request, VolumeId};
 use crate::sorted::{Ascending, Descending, SortedSet};
 use crate::tunables::IoPriority;
 
@@ -62,6 +62,7 @@ pub struct Queue {
     by_lba: OnceCell<SortedSet<(Lba, Ticket, Slot)>>,
     by_cylinder: OnceCell<SortedSet<Key>>,
     by_level: OnceCell<SortedSet<LevelKey>>,
+    by_volume: OnceCell<SortedSet<Key>>,
     /// Those whose deadlines count in the chain.
     chain: OnceCell<DeadlineChain>,
 }
@@ -86,8 +87,8 @@ impl Slot {
     }
 }
 
-/// A key of the orders by cylinder and by arrival: 32 bits of cylinder, 64 of ticket, 32 of slot,
-/// in one number, which is compared in at most two steps.
+/// A key of the orders by cylinder, by volume and by arrival: 32 bits of cylinder or volume, 64 of
+/// ticket, 32 of slot, in one number, which is compared in at most two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u128);
 
@@ -182,6 +183,22 @@ impl Queue {
         self.by_deadline.iter().map(|key| self.at(key.2))
     }
 
+    /// The volumes that have requests, ascending.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = VolumeId> + '_ {
+        let mut from = Some(0);
+        core::iter::from_fn(move || {
+            let volume = self.by_volume().from(&Key::start_of(from?)).next()?.cylinder();
+            from = volume.checked_add(1);
+            Some(VolumeId(volume))
+        })
+    }
+
+    /// The requests of a volume in the order of their arrival.
+    pub(crate) fn of_volume(&self, volume: VolumeId) -> impl Iterator<Item = &Queued> + '_ {
+        let keys = self.by_volume().from(&Key::start_of(volume.0));
+        keys.take_while(move |key| key.cylinder() == volume.0).map(|key| self.at(key.slot()))
+    }
+
     /// Of the requests of the highest level of priority the first at `from` or after it by address,
     /// else the first of all of that level. Those whose deadlines count are at least at the level
     /// of [`IoPriority::DEFAULT`].
@@ -236,6 +253,9 @@ impl Queue {
         if let Some(by_cylinder) = self.by_cylinder.get_mut() {
             by_cylinder.insert(cylinder_key(&queued, slot));
         }
+        if let Some(by_volume) = self.by_volume.get_mut() {
+            by_volume.insert(volume_key(&queued, slot));
+        }
         self.enter_deadline_orders(&queued, slot);
     }
 
@@ -254,6 +274,9 @@ impl Queue {
         }
         if let Some(by_cylinder) = self.by_cylinder.get_mut() {
             by_cylinder.remove(&cylinder_key(&queued, slot));
+        }
+        if let Some(by_volume) = self.by_volume.get_mut() {
+            by_volume.remove(&volume_key(&queued, slot));
         }
         self.leave_deadline_orders(&queued, slot);
         Some(queued)
@@ -285,6 +308,7 @@ impl Queue {
         self.by_lba.take();
         self.by_cylinder.take();
         self.by_level.take();
+        self.by_volume.take();
         self.chain.take();
     }
 
@@ -323,6 +347,7 @@ impl Queue {
             self.by_lba.get().map(SortedSet::len),
             self.by_cylinder.get().map(SortedSet::len),
             self.by_level.get().map(SortedSet::len),
+            self.by_volume.get().map(SortedSet::len),
         ];
         let chained = self.by_arrival().filter(|queued| queued.chain_key().is_some()).count();
         assert!(
@@ -352,6 +377,9 @@ impl Queue {
             let in_level =
                 self.by_level.get().is_none_or(|index| index.contains(&level_key(queued, slot)));
             assert!(in_level, "by_level lost ticket {}", ticket.0);
+            let in_volume =
+                self.by_volume.get().is_none_or(|index| index.contains(&volume_key(queued, slot)));
+            assert!(in_volume, "by_volume lost ticket {}", ticket.0);
         }
     }
 
@@ -384,6 +412,14 @@ impl Queue {
         self.by_level.get_or_init(|| {
             SortedSet::of(
                 self.by_arrival.iter().map(|key| level_key(self.at(key.slot()), key.slot())),
+            )
+        })
+    }
+
+    fn by_volume(&self) -> &SortedSet<Key> {
+        self.by_volume.get_or_init(|| {
+            SortedSet::of(
+                self.by_arrival.iter().map(|key| volume_key(self.at(key.slot()), key.slot())),
             )
         })
     }
@@ -428,6 +464,10 @@ fn level_key(queued: &Queued, slot: Slot) -> LevelKey {
     (level, queued.request.extent.start, queued.ticket, slot)
 }
 
+fn volume_key(queued: &Queued, slot: Slot) -> Key {
+    Key::new(queued.request.volume.0, queued.ticket, slot)
+}
+
 fn cylinder_key(queued: &Queued, slot: Slot) -> Key {
     Key::new(queued.target.start.cylinder, queued.ticket, slot)
 }
@@ -449,7 +489,7 @@ mod tests {
             ticket: Ticket(ticket),
             request: Request {
                 id: RequestId(ticket),
-                volume: VolumeId(0),
+                volume: VolumeId(ticket as u32 % 3),
                 class: ClassId(0),
                 stream: StreamId(0),
                 op: Op::Read,
@@ -525,12 +565,13 @@ mod tests {
             let mut left = Vec::new();
             for (ticket, (lba, cylinder, deadline)) in entries.iter().enumerate() {
                 if ticket == asked_after {
-                    // From now on the orders by address and by cylinder are maintained; otherwise
-                    // they are built on first use below.
+                    // From now on the orders by address, by cylinder and by volume are maintained;
+                    // otherwise they are built on first use below.
                     prop_assert_eq!(
                         (queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()),
                         (ticket, ticket)
                     );
+                    prop_assert_eq!(queue.volumes().count(), ticket.min(3));
                 }
                 queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));
                 left.push((ticket as u64, *lba, *cylinder, deadline.unwrap_or(u64::MAX)));
@@ -580,6 +621,10 @@ mod tests {
             prop_assert_eq!(
                 tickets(queue.with_deadline()),
                 sorted(|entry| (entry.3, entry.0), &|entry| entry.3 != u64::MAX)
+            );
+            prop_assert_eq!(
+                tickets(queue.volumes().flat_map(|volume| queue.of_volume(volume))),
+                sorted(|entry| (entry.0 % 3, entry.0), &|_| true)
             );
             prop_assert_eq!(
                 queue.oldest().map(|oldest| oldest.ticket.0),

@@ -177,6 +177,36 @@ pub(crate) struct Streams {
     next_run: u64,
 }
 
+/// The parts of a volume's share of the drive: one for each owner beside the rest.
+struct Parts {
+    volume: VolumeId,
+    others: u32,
+    /// The requests of the rest.
+    rest: u32,
+}
+
+impl Parts {
+    fn of(volume: VolumeId) -> Self {
+        Self { volume, others: 0, rest: 0 }
+    }
+
+    /// The parts of the rest: its requests stand for clients that wait for one each, but a rest
+    /// with a deep queue takes no more than half.
+    fn of_rest(&self) -> u32 {
+        self.rest.min(self.others.max(1))
+    }
+
+    fn all(&self) -> f64 {
+        f64::from(self.others + self.of_rest())
+    }
+}
+
+/// Those of a volume that has requests.
+fn parts_of(parts: &mut [Parts], volume: VolumeId) -> &mut Parts {
+    let found = parts.iter_mut().find(|part| part.volume == volume);
+    found.expect("each volume with requests has an entry")
+}
+
 /// The number of requests that make a run while nothing is known of its kind (guess: two may follow
 /// each other by chance).
 const REQUESTS: u32 = 3;
@@ -187,7 +217,8 @@ const KNOWN: f64 = 6.0;
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
 /// requests that a client with many outstanding sends out of order).
 const NEAR_REQUESTS: u64 = 32;
-/// The oldest requests that a rest or bulk needs one of for a turn (guess: later ones have time).
+/// The oldest requests of a volume that a rest or bulk needs one of for a turn (guess: later ones
+/// have time).
 const OLDEST: usize = 64;
 /// The number of candidates (guess: far more than sequential clients of one drive).
 const CANDIDATES: usize = 1024;
@@ -395,7 +426,7 @@ impl Streams {
 
     /// The owners of the requests in the queue of the view, runs with their first request by
     /// address and others with that submitted first. The others count if one of their requests is
-    /// among the oldest, so that a decision costs the same however long the queue is.
+    /// among the oldest of the volume, so that a decision costs the same however long the queue is.
     pub(crate) fn eligible<'a>(&mut self, view: &View<'a>) -> Vec<(Owner, &'a Queued)> {
         self.find_bulk();
         let mut owners: Vec<(Owner, &Queued)> = self
@@ -407,59 +438,50 @@ impl Streams {
                 (self.owner(&first.request) == Owner::Run(*id)).then_some((Owner::Run(*id), first))
             })
             .collect();
-        let runs = owners.len();
-        for queued in view.queue.by_arrival().take(OLDEST) {
-            let owner = self.owner(&queued.request);
-            if !matches!(owner, Owner::Run(_))
-                && !owners[runs..].iter().any(|(known, _)| *known == owner)
-            {
-                owners.push((owner, queued));
+        let mut parts: Vec<Parts> = view.queue.volumes().map(Parts::of).collect();
+        for (_, first) in &owners {
+            parts_of(&mut parts, first.request.volume).others += 1;
+        }
+        for volume in view.queue.volumes() {
+            let (before, part) = (owners.len(), parts_of(&mut parts, volume));
+            for queued in view.queue.of_volume(volume).take(OLDEST) {
+                let owner = self.owner(&queued.request);
+                part.rest += u32::from(is_rest(owner));
+                let is_new = owners[before..].iter().all(|(known, _)| *known != owner);
+                if !matches!(owner, Owner::Run(_)) && is_new {
+                    part.others += u32::from(!is_rest(owner));
+                    owners.push((owner, queued));
+                }
             }
         }
-        self.weigh(view, &owners);
+        for request in view.outstanding.iter().flat_map(|command| &command.requests) {
+            if let Owner::Rest(volume) = self.owner(&request.request)
+                && let Some(part) = parts.iter_mut().find(|part| part.volume == volume)
+            {
+                part.rest += 1;
+            }
+        }
+        self.weigh(&owners, &mut parts);
         owners
     }
 
-    /// Gives each volume the same weight, and each owner its part of that: all the same, but a rest
-    /// that of its requests, which stand for clients that wait for one each, at most as many as
-    /// there are other owners in the volume: a rest with a deep queue takes half.
-    fn weigh(&mut self, view: &View<'_>, owners: &[(Owner, &Queued)]) {
-        let volume_of = |(_, first): &(Owner, &Queued)| first.request.volume;
-        // By volume: the number of owners beside the rest, and of the requests of the rest.
-        let mut volumes: Vec<(VolumeId, [u32; 2])> = Vec::new();
-        for owner in owners {
-            let volume = volume_of(owner);
-            if volumes.iter().all(|(known, _)| *known != volume) {
-                volumes.push((volume, [0; 2]));
+    /// Gives each volume the same weight, and each owner its part of that; their mean is 1.
+    fn weigh(&mut self, owners: &[(Owner, &Queued)], parts: &mut [Parts]) {
+        let mean = parts.iter().map(Parts::all).sum::<f64>() / parts.len() as f64;
+        for (owner, first) in owners {
+            let part = parts_of(parts, first.request.volume);
+            let own = if is_rest(*owner) { part.of_rest() } else { 1 };
+            if let Some(account) = self.account_mut(*owner) {
+                account.weight = mean * f64::from(own) / part.all();
             }
         }
-        let mut add = |volume, rest: bool| {
-            if let Some((_, counts)) = volumes.iter_mut().find(|(known, _)| *known == volume) {
-                counts[usize::from(rest)] += 1;
-            }
-        };
-        owners
-            .iter()
-            .filter(|(owner, _)| !is_rest(*owner))
-            .for_each(|it| add(volume_of(it), false));
-        let at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
-        for queued in view.queue.by_arrival().take(OLDEST).chain(at_drive) {
-            if let Owner::Rest(volume) = self.owner(&queued.request) {
-                add(volume, true);
-            }
-        }
-        let of_rest = |[others, rest]: [u32; 2]| rest.min(others.max(1));
-        let all = |counts: [u32; 2]| f64::from(counts[0] + of_rest(counts));
-        let mean =
-            volumes.iter().map(|(_, counts)| all(*counts)).sum::<f64>() / volumes.len() as f64;
-        for owner in owners {
-            let found = volumes.iter().find(|(known, _)| *known == volume_of(owner));
-            let (_, counts) = found.expect("each volume of an owner was added");
-            let own = if is_rest(owner.0) { of_rest(*counts) } else { 1 };
-            if let Some(account) = self.account_mut(owner.0) {
-                account.weight = mean * f64::from(own) / all(*counts);
-            }
-        }
+    }
+
+    /// The number of rests without a request that had one a moment ago.
+    pub(crate) fn thinking_rests(&self, now: Instant, recent: Nanos) -> usize {
+        let thinks =
+            |account: &&Account| account.think.idle_since.is_some_and(|since| now < since + recent);
+        self.rests.values().filter(thinks).count()
     }
 
     fn find_bulk(&mut self) {

@@ -433,32 +433,45 @@ fn turns_of_streams_miss_no_deadline() {
     assert!(backup.mib_per_second > 45.0, "{backup:?}");
 }
 
-/// The writer's requests are many at a time, in one run after the other.
+/// The requests per second of each of these streams, as a workload file describes them.
+fn rates(drive: &str, streams: &[&str]) -> Vec<f64> {
+    let text = format!("stream = [{}]", streams.join(", "));
+    let file = WorkloadFile::from_toml("streams", &text).expect("the text is right");
+    let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
+    let sector = profile.sector_size().expect("the profile ships");
+    let source = file.workload(sector, profile.capacity(), 1, 1).expect("it fits the drive");
+    let experiment = Experiment {
+        by_stream: true,
+        requests: u64::MAX,
+        warm_up_time: Some(Nanos::from_secs(4)),
+        length: Some(Nanos::from_secs(20)),
+        ..Experiment::new(profile, PolicyEntry::find("headtime").expect("it is there"), 1)
+    };
+    let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
+        headtime_belief::of_profile(profile).expect("the profile ships")
+    };
+    let measures = run(&experiment, source, &belief).expect("the streams are served");
+    measures.streams.iter().map(|stream| stream.figures().iops).collect()
+}
+
+/// Its requests are many at a time, in one run after the other.
+const PAGE_CACHE: &str = "{ process = { kind = 'writer', file = '1GiB', memory = '256MiB' }, \
+    size = '256KiB', think = '1ms', range = '10%..40%' }";
+
 #[test]
 fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
-    let writer = "process = { kind = 'writer', file = '1GiB', memory = '256MiB' }, \
-        size = '256KiB', think = '1ms', range = '10%..40%'";
-    let reader = "process = 'reader', think = '20us', range = '60%..90%'";
-    let rates = |streams: &str| -> Vec<f64> {
-        let text = format!("stream = [{streams}]");
-        let file = WorkloadFile::from_toml("page cache", &text).expect("the text is right");
-        let profile = Arc::new(catalog::load("atlas10k").expect("the profile ships"));
-        let sector = profile.sector_size().expect("the profile ships");
-        let source = file.workload(sector, profile.capacity(), 1, 1).expect("it fits the drive");
-        let experiment = Experiment {
-            by_stream: true,
-            requests: u64::MAX,
-            warm_up_time: Some(Nanos::from_secs(4)),
-            length: Some(Nanos::from_secs(20)),
-            ..Experiment::new(profile, PolicyEntry::find("headtime").expect("it is there"), 1)
-        };
-        let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
-            headtime_belief::of_profile(profile).expect("the profile ships")
-        };
-        let measures = run(&experiment, source, &belief).expect("the streams are served");
-        measures.streams.iter().map(|stream| stream.figures().iops).collect()
-    };
-    let alone = rates(&format!("{{ {reader} }}"))[0];
-    let beside = rates(&format!("{{ {writer} }}, {{ {reader} }}"))[1];
+    let reader = "{ process = 'reader', think = '20us', range = '60%..90%' }";
+    let alone = rates("atlas10k", &[reader])[0];
+    let beside = rates("atlas10k", &[PAGE_CACHE, reader])[1];
     assert!(beside > 0.4 * alone, "{beside} of {alone}");
+}
+
+/// A hundred writes are queued whenever one of the two reads.
+#[test]
+fn random_readers_that_think_are_seen_beside_the_queue_of_a_page_cache() {
+    let readers = "{ clients = 2, think = { kind = 'exponential', mean = '5ms' }, size = '4KiB', \
+        range = '65%..95%' }";
+    let backup = "{ clients = 8, size = '128KiB', run = { kind = 'sequential' }, positions = 1 }";
+    let beside = rates("nearline-20tb", &[PAGE_CACHE, readers, backup])[1];
+    assert!(beside > 9.0, "{beside}");
 }

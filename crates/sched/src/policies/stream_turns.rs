@@ -14,8 +14,9 @@
 //! those that abut it. It is not waited for.
 //!
 //! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
-//! all owners together have one turn in a round of 800 ms (400 ms if one of them is a rest, whose
-//! clients wait one by one), and a turn is at least two changes long.
+//! all owners together have one turn in a round of 800 ms, or of 400 ms if one of them is a rest,
+//! whose clients wait one by one, or if a rest had a request in the last 400 ms and its client
+//! thinks. A turn is at least two changes long.
 //!
 //! A rest gives its turn up after two changes for a run that has used a whole turn less than it:
 //! runs that think, and use little time, do not wait for the backlog of others.
@@ -299,11 +300,12 @@ impl StreamTurns {
         before: Option<Turn>,
         change: Nanos,
     ) -> StreamTurn {
-        let any_rest = eligible.iter().any(|(owner, _)| is_rest(*owner));
+        let thinking = self.streams.thinking_rests(view.now, ROUND_WITH_REST);
+        let any_rest = thinking > 0 || eligible.iter().any(|(owner, _)| is_rest(*owner));
         let round = if any_rest { ROUND_WITH_REST } else { ROUND };
         let waits_for_another =
             before.is_some_and(|before| eligible.iter().all(|(owner, _)| *owner != before.owner));
-        let owners = (eligible.len() + usize::from(waits_for_another)).max(1) as u64;
+        let owners = (eligible.len() + usize::from(waits_for_another).max(thinking)).max(1) as u64;
         let length = (change * CHANGES).min(round / owners).max(change * SHORTEST_CHANGES);
         let time_of = |owner| self.streams.account(owner).virtual_time;
         let latest = eligible.iter().map(|(owner, _)| time_of(*owner)).max().unwrap_or_default();
