@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use headtime_serve::config::{
-    CLIENT_KEYS, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
+    CLIENT_KEYS, Key, LIMIT_KEYS, MAP_KEYS, SCAN_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
 };
 
 #[allow(dead_code, reason = "the test of the pages uses `write_pages` alone")]
@@ -70,12 +70,13 @@ fn configuration_page() -> String {
     page.text([roman(
         "A TOML file that `headtime serve --config` and `headtime check-config` read. The files \
          conf.d/*.toml in its directory are read first, in the order of their names: what all \
-         servers of a host share. A key replaces the same key of a file before it; volumes and \
-         clients are added. Options of the command line come last. The unit headtime@NAME.service \
-         reads /etc/headtime/NAME.toml.",
+         servers of a host share. A key replaces the same key of a file before it; volumes, scans \
+         and clients are added. Options of the command line come last. The unit \
+         headtime@NAME.service reads /etc/headtime/NAME.toml.",
     )]);
     section(&mut page, "KEYS AT THE TOP", SERVER_KEYS);
     section(&mut page, "KEYS OF [[volume]]", VOLUME_KEYS);
+    section(&mut page, "KEYS OF [[scan]]", SCAN_KEYS);
     section(&mut page, "KEYS OF [map]", MAP_KEYS);
     section(&mut page, "KEYS OF [limits]", LIMIT_KEYS);
     section(&mut page, "KEYS OF [tls]", TLS_KEYS);

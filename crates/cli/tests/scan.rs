@@ -137,6 +137,57 @@ fn a_scan_waits_for_its_timetable_and_tells_until_when() {
 }
 
 #[test]
+fn scans_of_the_configuration_start_with_the_server_and_follow_a_reload() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (config, control) = (folder.path().join("a.toml"), folder.path().join("control"));
+    let write = |scans: &str| {
+        let toml = format!(
+            "drive = {:?}\ncreate = \"64MiB\"\nlisten = [\"unix:{}\"]\ncontrol = {control:?}\n\
+                [[volume]]\nname = \"v\"\nsize = \"4MiB\"\n{scans}",
+            folder.path().join("drive.img"),
+            text(&folder.path().join("nbd.sock")),
+        );
+        std::fs::write(&config, toml).expect("the folder is ours");
+    };
+    let scrub = "[[scan]]\ntarget = \"v\"\ntask = \"scrub\"\n";
+    let digest = "[[scan]]\ntarget = \"v\"\ntask = \"digest\"\nrange = \"1MiB..\"\n";
+    write(scrub);
+    let serve = || {
+        let mut server = Program::start(&["serve", "--config", text(&config), "--print-uri"]);
+        let uri = server.line();
+        (server, uri)
+    };
+    let status = |more: &[&str]| {
+        let status = [&["scan", "status", "v", "--control", text(&control)], more].concat();
+        let output = headtime(&status);
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let server = serve();
+    let shown = status(&["--wait"]);
+    assert!(shown.contains("scrub of v: complete, 100.0 % of 4 MiB"), "{shown}");
+    assert!(shown.contains("by [[scan]] of the configuration"), "{shown}");
+    stop(server);
+    let server = serve();
+    assert!(!status(&["--wait"]).contains("pass 2"), "a finished scan is not begun again");
+    write(&format!("{scrub}{digest}"));
+    let reload = headtime(&["reload", "--control", text(&control)]);
+    assert_eq!(
+        String::from_utf8_lossy(&reload.stdout),
+        "scans in the configuration: 2; see `headtime scan status`\n",
+        "{}",
+        said(&reload)
+    );
+    let shown = status(&["--wait"]);
+    assert!(shown.contains("digest of v 1MiB..4MiB: complete"), "{shown}");
+    write("[[scan]]\ntarget = \"v\"\n");
+    let reload = headtime(&["reload", "--control", text(&control)]);
+    assert_eq!(reload.status.code(), Some(1));
+    assert!(said(&reload).contains("task is missing"), "{}", said(&reload));
+    stop(server);
+}
+
+#[test]
 fn a_scan_waits_for_a_sleeping_drive_and_wakes_it_on_order() {
     let mut place = Place::emulated(1);
     place.drive.push_str("&standby=1s");

@@ -339,7 +339,7 @@ fn a_hangup_ends_no_server_and_without_tls_there_is_nothing_to_read_again() {
 fn the_help_of_serve_lists_every_key() {
     let help = String::from_utf8(headtime(&["serve", "--help"]).stdout).expect("help is UTF-8");
     use headtime_serve::config::{
-        CLIENT_KEYS, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
+        CLIENT_KEYS, LIMIT_KEYS, MAP_KEYS, SCAN_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
     };
     let names = SERVER_KEYS
         .iter()
@@ -349,6 +349,7 @@ fn the_help_of_serve_lists_every_key() {
     let names =
         names.chain(MAP_KEYS.iter().map(|key| key.name)).chain(TLS_KEYS.iter().map(|key| key.name));
     let names = names.chain(CLIENT_KEYS.iter().map(|key| key.name));
+    let names = names.chain(SCAN_KEYS.iter().map(|key| key.name));
     for name in names {
         assert!(help.contains(&format!("  {name} = ")), "{name} is missing");
     }

@@ -93,7 +93,7 @@ pub use default_paths::{
 pub use disk::{Disk, OnDone};
 pub use http::{HttpEndpoint, HttpError};
 pub use listener::BindError;
-pub use reload::Reloader;
+pub use reload::{ReloadError, Reloaded, Reloader};
 pub use server::{Drained, ExportUri, Server, StartError, VolumeReport};
 pub use stats::{
     OpStats, RESPONSE_BINS_PER_DECADE, RefusalCounts, ResponseTimes, Stats, StatsSnapshot,

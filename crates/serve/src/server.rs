@@ -73,6 +73,7 @@ pub struct Server {
     opening: Option<TableState>,
     free: ByteSize,
     scans: Arc<Scans>,
+    reloader: Reloader,
     orders: Arc<Volumes>,
     tuner: Arc<Tuner>,
     maps: Arc<MapKeeper>,
@@ -209,6 +210,7 @@ impl Server {
             targets,
             state,
             config.max_impact.0,
+            config.scans.clone(),
         ));
         let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
         let named = config.volumes.iter().map(|volume| volume.name.clone()).collect();
@@ -242,13 +244,14 @@ impl Server {
             exports: Arc::clone(&shared.exports),
         });
         status.settings_without_effect().iter().for_each(|warning| tracing::warn!("{warning}"));
+        let reloader = Reloader::new(shared.tls.clone(), Arc::clone(&scans));
         let server = ServerParts {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
             volumes: Arc::clone(&orders),
             stats: Arc::clone(&stats),
             status: Arc::clone(&status),
-            reloader: Reloader::new(shared.tls.clone()),
+            reloader: reloader.clone(),
         };
         let handler = Arc::new(ControlHandler { scans: Arc::clone(&scans), server: Some(server) });
         let (listeners, endpoints, control) = {
@@ -335,6 +338,7 @@ impl Server {
             opening,
             free,
             scans,
+            reloader,
             orders,
             tuner,
             maps,
@@ -449,7 +453,7 @@ impl Server {
     /// Reloads files. The handle works on any thread that may block.
     #[must_use]
     pub fn reloader(&self) -> Reloader {
-        Reloader::new(self.shared.tls.clone())
+        self.reloader.clone()
     }
 
     /// Changes the policy until the server ends.

@@ -1,7 +1,8 @@
-//! `headtime reload`: a running server reads certificates, keys and revocation lists again.
+//! `headtime reload`: a running server reads certificates, keys and revocation lists, and the scans
+//! of its configuration again.
 
 use clap::Args;
-use headtime_serve::tls::TlsFiles;
+use headtime_serve::Reloaded;
 
 use crate::commands::control::{ServerChoice, ask};
 use headtime_console::Failure;
@@ -22,6 +23,9 @@ pub struct Arguments {
 const AFTER_HELP: &str = "\
 Example: headtime reload --config /etc/headtime/headtime.toml
 
+Scans that are new or changed in [[scan]] start; docs/scan.md tells more. Nothing else of the \
+configuration is read again.
+
 Connections that are open stay. Where the files do not go together, those that were read before \
 stay in force, the program says what
 is wrong, and its exit code is 1. SIGHUP has the server do the same, and say it in its log. \
@@ -33,14 +37,22 @@ docs/tls.md tells more.";
 /// When no server answers, it has no TLS, or its files do not go together.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut client = arguments.server.connect("")?;
-    let files: TlsFiles = ask(&mut client, "tls.reload", &serde_json::json!({}))?;
+    let reloaded: Reloaded = ask(&mut client, "reload", &serde_json::json!({}))?;
     if arguments.json {
-        return print_json(&files);
+        return print_json(&reloaded);
     }
-    let mut text = format!("certificate good until {}\n", files.certificate_until);
-    if let Some(revoked) = files.revoked_certificates {
-        text.push_str(&format!("{revoked} certificates of clients are revoked\n"));
+    let mut text = String::new();
+    if let Some(files) = &reloaded.tls {
+        text.push_str(&format!("certificate good until {}\n", files.certificate_until));
+        if let Some(revoked) = files.revoked_certificates {
+            text.push_str(&format!("{revoked} certificates of clients are revoked\n"));
+        }
+        files.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     }
-    files.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    if let Some(scans) = reloaded.scans {
+        text.push_str(&format!(
+            "scans in the configuration: {scans}; see `headtime scan status`\n"
+        ));
+    }
     print(&text)
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_serve::config::{
-    CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, Listen, MAP_KEYS, SERVER_KEYS, TLS_KEYS,
-    VOLUME_KEYS,
+    CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, Listen, MAP_KEYS, SCAN_KEYS, SERVER_KEYS,
+    TLS_KEYS, VOLUME_KEYS,
 };
 use headtime_serve::{Drained, Server, StartError};
 use serde::Serialize;
@@ -25,7 +25,7 @@ use headtime_console::stop::Stop;
 use headtime_console::view::{Moment, Viewer};
 
 /// Arguments of `headtime serve`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP, after_long_help = long_help())]
 pub struct Arguments {
     /// TOML file with any of the settings; options override it
@@ -155,6 +155,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let stop = Stop::on_signals()?;
         let hangups = Hangups::caught()?;
         let server = Server::start(&config).map_err(start_failure)?;
+        reread_config(&server, arguments, folder.as_ref().map(TempDir::path));
         let reloader = server.reloader();
         hangups.answer(move || reloader.on_hangup())?;
         if let Some(command) = &arguments.run {
@@ -223,12 +224,24 @@ pub fn config(arguments: &Arguments, folder: Option<&Path>) -> Result<Config, Fa
     Ok(config)
 }
 
+/// Has a reload read the file of the configuration again, if there is one.
+fn reread_config(server: &Server, arguments: &Arguments, folder: Option<&Path>) {
+    if arguments.config.is_none() {
+        return;
+    }
+    let (arguments, folder) = (arguments.clone(), folder.map(Path::to_owned));
+    server.reloader().reread_config(move || {
+        config(&arguments, folder.as_deref()).map_err(|failure| failure.message())
+    });
+}
+
 /// Serves with the live view; leaves the terminal as it was before anything else is printed.
 fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
     let stop = Stop::on_signals()?;
     let mut viewer = Viewer::for_stdout()?;
     logs::start(if matches!(viewer, Viewer::Screen(_)) { Level::Off } else { arguments.log });
     let server = Server::start(config).map_err(start_failure)?;
+    reread_config(&server, arguments, None);
     let stats = server.stats();
     let names: Vec<String> =
         stats.snapshot().volumes.iter().map(|volume| volume.name.clone()).collect();
@@ -394,6 +407,10 @@ fn long_help() -> String {
     text.push_str(&format!(
         "\nKeys of a volume, in [[volume]] or after --volume NAME=SIZE,:\n{}",
         keys(VOLUME_KEYS)
+    ));
+    text.push_str(&format!(
+        "\nKeys of a scan that starts with the server, in [[scan]] (docs/scan.md):\n{}",
+        keys(SCAN_KEYS)
     ));
     text.push_str(&format!("\nKeys of [map], or of --map:\n{}", keys(MAP_KEYS)));
     text.push_str(&format!("\nKeys of [limits], or of --limit:\n{}", keys(LIMIT_KEYS)));

@@ -36,7 +36,7 @@ pub fn config_files(file: &Path) -> io::Result<Vec<PathBuf>> {
 
 impl Config {
     /// Reads texts of TOML files, each with the file's name for errors. A key replaces the same key
-    /// of an earlier file; volumes and clients are added.
+    /// of an earlier file; volumes, scans and clients are added.
     ///
     /// # Errors
     /// All errors of the texts, each with line and column. [`Config::check`] finds what is missing.

@@ -8,6 +8,7 @@ use headtime_sched::TUNABLES;
 use headtime_units::{ByteSize, Share};
 
 use super::map_keys::MAP_KEYS;
+use super::scan_keys::add_scan;
 use super::tls_keys::{CLIENT_KEYS, TLS_KEYS};
 use super::{Config, MaxImpact, PathChoice, ServeLimits, VolumeConfig, appears_twice};
 use crate::http::HttpEndpoint;
@@ -523,6 +524,15 @@ pub(super) const SECTIONS: &[Key<Config>] = &[
         default: "the volumes on the drive",
         set: |config, value| {
             ValueErrors::join(value.tables()?.iter().map(|table| add_volume(config, table)))
+        },
+    },
+    Key {
+        name: "scan",
+        takes: "[[scan]] with the keys of SCAN_KEYS",
+        summary: "one scan that starts with the server",
+        default: "none",
+        set: |config, value| {
+            ValueErrors::join(value.tables()?.iter().map(|table| add_scan(config, table)))
         },
     },
     Key {

@@ -14,10 +14,10 @@
 //! memory = "512MiB"
 //! ```
 //!
-//! Six tables list the keys with their meanings and defaults: [`SERVER_KEYS`], [`VOLUME_KEYS`],
-//! [`MAP_KEYS`], [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]. The TOML reader, the flags, the
-//! errors and the documentation use them ([`headtime_config`]). All errors of a file are reported
-//! together, each with file, line and column.
+//! Seven tables list the keys with their meanings and defaults: [`SERVER_KEYS`], [`VOLUME_KEYS`],
+//! [`SCAN_KEYS`], [`MAP_KEYS`], [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]. The TOML reader, the
+//! flags, the errors and the documentation use them ([`headtime_config`]). All errors of a file are
+//! reported together, each with file, line and column.
 //!
 //! `conf.d/*.toml` beside the file come before it ([`config_files`]), and flags after it: a value
 //! given by flag replaces the file's, a volume given by flag is added or replaces the file's of the
@@ -27,6 +27,7 @@ mod files;
 mod keys;
 mod listen;
 mod map_keys;
+mod scan_keys;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ use crate::http::HttpEndpoint;
 use crate::maps::MapSaving;
 use crate::memory;
 use crate::pieces::WINDOW;
+use crate::scans::StartScan;
 use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, VolumeSpec};
@@ -58,6 +60,7 @@ pub use headtime_config::{Key, TextErrors};
 pub use keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
 pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
 pub use map_keys::MAP_KEYS;
+pub use scan_keys::SCAN_KEYS;
 pub use tls_keys::{CLIENT_KEYS, TLS_KEYS};
 
 /// The configuration of `headtime serve`.
@@ -121,6 +124,8 @@ pub struct Config {
     pub unreserved: Share,
     /// The volumes to serve; when there are none, all volumes on the drive.
     pub volumes: Vec<VolumeConfig>,
+    /// The scans that start with the server.
+    pub scans: Vec<StartScan>,
     /// The bounds of the server.
     pub limits: ServeLimits,
 }
@@ -421,6 +426,7 @@ impl Config {
                 messages.push(appears_twice(&volume.name));
             }
         }
+        messages.extend(self.scan_contradictions());
         messages.extend(self.tls_contradictions());
         messages.extend(self.limits.contradictions());
         let whole = |message| TextError::whole("configuration", message);

@@ -58,7 +58,8 @@ const BROKEN: &[(&str, &[&str])] = &[
             latency_matrix, deadlines, lookahead_k, timesource, auto_table, model, \
             command_timeout, queue_depth, write_cache, kernel_knobs, control, state, max_impact, \
             profile, metrics, metrics_public, web, web_public, listen, initialize, existing, \
-            read_only, unreserved, [map], [limits], [tls], [[volume]], [[client]]"],
+            read_only, unreserved, [map], [limits], [tls], [[volume]], [[scan]], \
+            [[client]]"],
     ),
     (
         "policy = 3",
@@ -325,4 +326,76 @@ fn the_old_name_of_model_is_accepted() {
     let old = Config::from_toml("c.toml", "belief = \"compact\"").unwrap();
     let new = Config::from_toml("c.toml", "model = \"compact\"").unwrap();
     assert_eq!(old.model.to_string(), new.model.to_string());
+}
+
+const SCANS: &str = r#"
+drive = "memory:64MiB"
+listen = ["unix:/run/a.sock"]
+[[volume]]
+name = "db"
+size = "1GiB"
+[[scan]]
+target = "db"
+task = "backup"
+range = "512MiB.."
+to = "/backup/db-%Y-%m-%d.img"
+priority = 2
+during = "Mon-Fri 22:00-06:00; Sat,Sun"
+every = "1w"
+wake = true
+[[scan]]
+target = "@drive"
+task = "scrub"
+digests = true
+during = "none"
+"#;
+
+#[test]
+fn scans_are_read_with_every_option() {
+    let config = Config::from_toml("a.toml", SCANS).unwrap();
+    config.check().unwrap();
+    let [backup, scrub] = &config.scans[..] else { panic!("{:?}", config.scans) };
+    assert_eq!((backup.name(), scrub.name()), ("backup of db".into(), "scrub of @drive".into()));
+    assert_eq!(backup.range.map(|range| range.to_string()), Some("512MiB..".to_owned()));
+    assert_eq!(backup.terms.priority.map(headtime_sched::ScanPriority::level), Some(2));
+    let text = |terms: &crate::scans::TermsChange| {
+        let during = terms.during.clone().flatten().map(|during| during.to_string());
+        (during, terms.every.clone().flatten().map(|every| every.to_string()), terms.wake)
+    };
+    let windows = "Mon-Fri 22:00-06:00; Sat,Sun".to_owned();
+    assert_eq!(text(&backup.terms), (Some(windows), Some("1w".to_owned()), Some(true)));
+    assert_eq!(text(&scrub.terms), (None, None, Some(false)));
+    assert!(scrub.digests && scrub.to.is_none());
+}
+
+#[test]
+fn mistakes_in_scans_are_found_without_the_drive() {
+    let errors = |scan: &str| {
+        let text = format!("[[scan]]\n{scan}");
+        Config::from_toml("a.toml", &text).unwrap_err().to_string()
+    };
+    for (scan, expected) in [
+        ("task = \"scrub\"", "scan: target is missing; add target"),
+        ("target = \"v\"\ntask = \"scrap\"", "known are scrub, backup, digest"),
+        ("target = \"v\"\ntask = \"backup\"", "a backup needs an output; add to ="),
+        ("target = \"v\"\ntask = \"backup\"\nto = \"a.img\"", "expected an absolute path"),
+        ("target = \"v\"\ntask = \"scrub\"\nto = \"/a.img\"", "leave the output out"),
+        (
+            "target = \"v\"\ntask = \"backup\"\nto = \"/a.img\"\nevery = \"1w\"",
+            "write the date into the name",
+        ),
+        ("target = \"v\"\ntask = \"scrub\"\npriority = 8", "a whole number from 0 to 7"),
+        ("target = \"v\"\ntask = \"scrub\"\nduring = \"22-6\"", "Mon-Fri 22:00-06:00"),
+        ("target = \"v\"\ntask = \"scrub\"\nevery = \"monthly\"", "such as `4w`"),
+        ("target = \"v\"\ntask = \"scrub\"\nrange = \"1GiB\"", "write FROM..TO"),
+        (
+            "target = \"v\"\ntask = \"scrub\"\n[[scan]]\ntarget = \"v\"\ntask = \"scrub\"",
+            "the scrub of v appears twice",
+        ),
+    ] {
+        assert!(errors(scan).contains(expected), "`{expected}` is not in {}", errors(scan));
+    }
+    let config = Config::from_toml("a.toml", &SCANS.replace("512MiB..", "1GiB+1GiB")).unwrap();
+    let error = config.check().unwrap_err().to_string();
+    assert!(error.contains("starts after the end of db, which has 1 GiB"), "{error}");
 }

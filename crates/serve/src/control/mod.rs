@@ -42,6 +42,7 @@ pub use volume_verbs::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus}
 use serde::{Deserialize, Serialize};
 
 use crate::maps::MapOrderError;
+use crate::reload::ReloadError;
 use crate::scans::ScanError;
 use crate::tls::TlsError;
 use crate::tuner::TuneError;
@@ -165,6 +166,15 @@ impl From<MapOrderError> for ErrorReply {
 impl From<OrderError> for ErrorReply {
     fn from(error: OrderError) -> Self {
         Self::of(&error, error.is_bad_request())
+    }
+}
+
+impl From<ReloadError> for ErrorReply {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Tls(error) => error.into(),
+            ReloadError::Config(_) => Self::of(&error, false),
+        }
     }
 }
 

@@ -102,6 +102,14 @@ pub const VERBS: &[ControlVerb] = &[
         "read certificates, key and revocation lists again",
         |handler, arguments| {
             arguments.none()?;
+            to_json(&handler.server()?.reloader.reload_tls()?)
+        },
+    ),
+    verb(
+        "reload",
+        "read the files of TLS and the scans of the configuration again",
+        |handler, arguments| {
+            arguments.none()?;
             to_json(&handler.server()?.reloader.reload()?)
         },
     ),

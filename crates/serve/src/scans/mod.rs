@@ -2,7 +2,8 @@
 //!
 //! There is one scan for each target (a volume or the whole drive) and task. Each has its own
 //! thread (`runner`) between the drive's feed and its files (`files`). A scan that was running when
-//! the server ended resumes when the server starts, before any client connects.
+//! the server ended resumes when the server starts, before any client connects; those of the
+//! configuration start with it (`sections`).
 //!
 //! [`ScanAlone`] scans a drive without a server: the same scans, files and commands, for one task
 //! and without clients.
@@ -13,6 +14,7 @@ mod identity;
 mod output;
 mod range;
 mod runner;
+mod sections;
 mod status;
 mod terms;
 #[cfg(test)]
@@ -76,6 +78,17 @@ pub struct StartScan {
     pub terms: TermsChange,
 }
 
+impl StartScan {
+    fn check_output(&self) -> Result<(), ScanError> {
+        match (self.task, &self.to) {
+            (TaskKind::Backup, _) | (_, None) => Ok(()),
+            (task, Some(_)) => {
+                Err(ScanError::Output(format!("a {task} writes no output; leave the output out")))
+            }
+        }
+    }
+}
+
 /// The scans of one drive.
 pub struct Scans {
     handle: DriveHandle,
@@ -88,6 +101,8 @@ pub struct Scans {
     /// No clients use the drive.
     alone: bool,
     clock: WallClock,
+    /// The scans of the configuration.
+    sections: Mutex<Vec<StartScan>>,
 }
 
 /// The local time; tests have one of their own.
@@ -131,6 +146,12 @@ pub enum ScanError {
             with --again, which discards its state"
     )]
     OtherRange { target: String, task: TaskKind, known: String, requested: String },
+    /// A scan of the configuration that exists already with other settings.
+    #[error(
+        "there is a {task} of {target} that was started by hand with another range, output or \
+            digests; cancel it, and reload the configuration"
+    )]
+    ByHand { target: String, task: TaskKind },
     /// A missing output of a backup, or an output of another task.
     #[error("{0}")]
     Output(String),
@@ -154,8 +175,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Scans {
-    /// Opens the scans of a drive and resumes those with state in `directory`. `targets` are the
-    /// volumes, `drive` is the identity of the drive.
+    /// Opens the scans of a drive, resumes those with state in `directory`, and starts those of the
+    /// configuration, `sections`. `targets` are the volumes, `drive` is the identity of the drive.
     ///
     /// The status of a scan reports unreadable state; starting it again discards the state.
     pub(crate) fn open(
@@ -164,8 +185,10 @@ impl Scans {
         targets: Vec<(String, Extent)>,
         directory: Option<PathBuf>,
         max_impact: Share,
+        sections: Vec<StartScan>,
     ) -> Self {
-        Self::open_at(handle, drive, targets, directory, max_impact, Arc::new(Zoned::now))
+        let clock = Arc::new(Zoned::now);
+        Self::open_at(handle, drive, targets, directory, max_impact, sections, clock)
     }
 
     fn open_at(
@@ -174,16 +197,19 @@ impl Scans {
         targets: Vec<(String, Extent)>,
         directory: Option<PathBuf>,
         max_impact: Share,
+        sections: Vec<StartScan>,
         clock: WallClock,
     ) -> Self {
         let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
         let mut scans = Self::new(handle, drive, targets, directory, fill, false);
         scans.clock = clock;
+        scans.sections.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&sections);
         for (target, task) in scans.possible_scans() {
             if let Err(error) = scans.restore(&target, task) {
                 tracing::warn!("the {task} of {target} cannot be resumed: {error}");
             }
         }
+        scans.follow(sections);
         scans
     }
 
@@ -215,6 +241,7 @@ impl Scans {
             fill: Mutex::new(fill),
             alone,
             clock: Arc::new(Zoned::now),
+            sections: Mutex::default(),
         }
     }
 
@@ -245,14 +272,7 @@ impl Scans {
         let StartScan { target, task, .. } = start;
         let (target, task) = (target.clone(), *task);
         let range = self.range_of(start)?;
-        match (task, &start.to) {
-            (TaskKind::Backup, _) | (_, None) => {}
-            (_, Some(_)) => {
-                return Err(ScanError::Output(format!(
-                    "a {task} writes no output; leave the output out"
-                )));
-            }
-        }
+        start.check_output()?;
         let known = self.lock().get(&(target.clone(), task)).map(|slot| slot.status());
         if let Some(status) = known.filter(|_| !start.again) {
             let other_range = status.range != range;
@@ -311,7 +331,7 @@ impl Scans {
     ) -> Result<ScanStatus, ScanError> {
         let once = |status: &ScanStatus| {
             let pipe = OutputFile::form_of(Path::new(&status.output)) == BackupForm::Stream;
-            status.every.is_empty() && !pipe
+            status.to == status.output && !pipe
         };
         let known = self.lock().get(&(target.to_owned(), task)).map(Slot::status);
         let once = task == TaskKind::Backup && known.is_some_and(|status| once(&status));
@@ -389,11 +409,16 @@ impl Scans {
         GapFigures::of(&self.handle.snapshot().fill)
     }
 
-    /// Sets or removes the extent of a target. The caller must have ended its scans.
+    /// Sets or removes the extent of a target. The caller must have ended its scans. Those of the
+    /// configuration start.
     pub(crate) fn set_target(&self, target: &str, extent: Option<Extent>) {
         let mut targets = self.targets();
         targets.retain(|(name, _)| name != target);
         targets.extend(extent.map(|extent| (target.to_owned(), extent)));
+        drop(targets);
+        if extent.is_some() {
+            self.follow_sections_of(target);
+        }
     }
 
     /// The unfinished scans of a target.
@@ -567,6 +592,7 @@ impl Scans {
             }
         }
         scan.set_note("boot", this_boot());
+        self.note_section(&mut scan);
         self.launch(NewRunner { scan, marks, output, first: Vec::new(), phase }).map(Some)
     }
 
@@ -679,6 +705,10 @@ impl Scans {
             let known = if known.is_empty() { "no volumes".to_owned() } else { known.join(", ") };
             ScanError::UnknownTarget { target: target.to_owned(), known }
         })
+    }
+
+    fn sections(&self) -> MutexGuard<'_, Vec<StartScan>> {
+        self.sections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn targets(&self) -> MutexGuard<'_, Vec<(String, Extent)>> {

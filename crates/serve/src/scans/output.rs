@@ -10,6 +10,7 @@ use headtime_tasks::{BackupForm, Output};
 use jiff::Zoned;
 use jiff::fmt::strtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::ScanError;
 
@@ -76,6 +77,15 @@ impl OutputFile {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Renames an image, unless there is a file of the new name.
+    pub(super) fn rename(&mut self, path: PathBuf) -> io::Result<()> {
+        if self.form == BackupForm::Image && path != self.path {
+            renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE)?;
+            self.path = path;
+        }
+        Ok(())
     }
 
     pub(super) fn form(&self) -> BackupForm {

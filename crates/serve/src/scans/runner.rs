@@ -34,6 +34,10 @@ pub(super) enum ScanCommand {
     Resume,
     /// Change the terms.
     Set(TermsChange),
+    /// Follow a section of the configuration from now on.
+    Adopt,
+    /// Follow it no longer, and change the terms.
+    Release(TermsChange),
     /// Start another pass of a complete scan.
     Again,
     /// End the scan and remove its state.
@@ -220,13 +224,17 @@ impl Runner {
                 false
             }
             ScanCommand::Set(change) => {
-                change.note_in(&mut self.scan);
-                self.terms = ScanTerms::of(&self.scan);
-                self.state.feed.iter().for_each(|feed| feed.set_priority(self.terms.priority));
-                if matches!(self.phase, Phase::Waiting { .. }) {
-                    self.continue_scan();
-                }
+                self.change_terms(&change);
+                false
+            }
+            ScanCommand::Adopt => {
+                self.scan.set_note(CONFIGURED, "yes");
                 self.save(false);
+                false
+            }
+            ScanCommand::Release(change) => {
+                self.scan.set_note(CONFIGURED, "no");
+                self.change_terms(&change);
                 false
             }
             ScanCommand::Again if self.phase == Phase::Complete => {
@@ -434,6 +442,16 @@ impl Runner {
         }
     }
 
+    fn change_terms(&mut self, change: &TermsChange) {
+        change.note_in(&mut self.scan);
+        self.terms = ScanTerms::of(&self.scan);
+        self.state.feed.iter().for_each(|feed| feed.set_priority(self.terms.priority));
+        if matches!(self.phase, Phase::Waiting { .. }) {
+            self.continue_scan();
+        }
+        self.save(false);
+    }
+
     /// Begins another pass over the same sectors.
     fn begin_pass(&mut self) {
         self.scan.again();
@@ -441,6 +459,28 @@ impl Runner {
         self.phase = Phase::Running;
         self.state.rate.clear();
         self.open_feed();
+        self.save(false);
+    }
+
+    /// Notes that a new scan reads from now on. A backup that has waited for its first window gets
+    /// the date of its point in time.
+    fn begin_reading(&mut self) {
+        let now = (self.clock)();
+        self.scan.set_note(UNREAD, "no");
+        self.scan.set_note(STARTED, now.timestamp().to_string());
+        let Some(output) = self.output.as_mut().filter(|_| self.terms.every.is_some()) else {
+            return;
+        };
+        let pattern = self.scan.note(PATTERN).unwrap_or_default();
+        let renamed = dated_output(pattern, &now)
+            .map_err(io::Error::other)
+            .and_then(|path| output.rename(path));
+        if let Err(error) = renamed {
+            let path = output.path().display();
+            tracing::warn!("{path} keeps its name, which is of another date: {error}");
+        }
+        let path = output.path().display().to_string();
+        self.scan.set_note("output", path);
         self.save(false);
     }
 
@@ -624,7 +664,9 @@ impl Runner {
 
     fn open_feed(&mut self) {
         self.state.lost.clear();
-        self.scan.set_note(UNREAD, "no");
+        if self.scan.note(UNREAD) == Some("yes") {
+            self.begin_reading();
+        }
         if self.phase == Phase::Running {
             match self.outside() {
                 Some(reason) => self.hold(reason, TIMETABLE_EVERY),
@@ -821,6 +863,8 @@ const QUIET: Duration = Duration::from_secs(4);
 pub(super) const STARTED: &str = "started";
 /// The note of the output of a backup as it was ordered, with a date to be filled in if it repeats.
 pub(super) const PATTERN: &str = "to";
+/// The note of a scan that follows a section of the configuration.
+pub(super) const CONFIGURED: &str = "configured";
 /// The note of a scan that has not requested its sectors yet.
 pub(super) const UNREAD: &str = "unread";
 /// The interval at which the clock is read.

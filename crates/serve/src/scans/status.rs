@@ -6,6 +6,7 @@ use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
 use super::range::ScanRange;
+use super::runner::{CONFIGURED, PATTERN};
 use super::terms::ScanTerms;
 
 /// The state of a scan.
@@ -54,6 +55,9 @@ pub struct ScanStatus {
     /// The time of the next start of a scan that has ended and repeats, with the offset from UTC.
     #[serde(default)]
     pub next_start: Option<String>,
+    /// It follows a section of the configuration.
+    #[serde(default)]
+    pub configured: bool,
     /// Bytes of a pass.
     pub bytes: u64,
     /// Bytes read and kept.
@@ -70,6 +74,9 @@ pub struct ScanStatus {
     pub digests: Option<DigestFigures>,
     /// The output of a backup; empty for others.
     pub output: String,
+    /// The output as it was ordered, with the date still to be filled in if the backup repeats.
+    #[serde(default)]
+    pub to: String,
     /// The state file; empty without one.
     pub state_file: String,
 }
@@ -176,7 +183,9 @@ impl ScanStatus {
             priority: terms.priority.level(),
             during: text(terms.during.map(|during| during.to_string())),
             every: text(terms.every.map(|every| every.to_string())),
+            configured: scan.note(CONFIGURED) == Some("yes"),
             output: scan.note("output").unwrap_or_default().to_owned(),
+            to: scan.note(PATTERN).unwrap_or_default().to_owned(),
             bytes: size.bytes_of(scan.subject().extent.len),
             bytes_done: size.bytes_of(scan.sectors_done()),
             sources: SourceBytes {
@@ -209,6 +218,7 @@ impl ScanStatus {
             during: String::new(),
             every: String::new(),
             next_start: None,
+            configured: false,
             bytes: 0,
             bytes_done: 0,
             bytes_per_second: 0.0,
@@ -217,6 +227,7 @@ impl ScanStatus {
             errors: RangeList::default(),
             digests: None,
             output: String::new(),
+            to: String::new(),
             state_file: String::new(),
         }
     }

@@ -27,20 +27,30 @@ impl Clocked {
         let locator = Locator::parse("memory:2MiB").expect("a locator");
         let drive = Drive::open(&locator, DriveOptions::default()).expect("a drive in memory");
         let clock = Arc::new(Mutex::new(now));
-        Self { scans: Self::scans(&drive, &folder, &clock), clock, drive, folder }
+        Self { scans: Self::scans(&drive, &folder, &clock, Vec::new()), clock, drive, folder }
     }
 
-    fn scans(drive: &Drive, folder: &tempfile::TempDir, clock: &Arc<Mutex<Zoned>>) -> Scans {
+    fn scans(
+        drive: &Drive,
+        folder: &tempfile::TempDir,
+        clock: &Arc<Mutex<Zoned>>,
+        sections: Vec<StartScan>,
+    ) -> Scans {
         let (clock, directory) = (Arc::clone(clock), Some(folder.path().to_owned()));
         let clock = Arc::new(move || clock.lock().expect("a clock").clone());
         let targets = vec![("v".to_owned(), Extent::from_numbers(0, 2048))];
-        Scans::open_at(drive.handle(), [7; 16], targets, directory, Share::NONE, clock)
+        Scans::open_at(drive.handle(), [7; 16], targets, directory, Share::NONE, sections, clock)
     }
 
     fn restarted(self) -> Self {
+        self.restarted_with(Vec::new())
+    }
+
+    /// The same with scans in the configuration.
+    fn restarted_with(self, sections: Vec<StartScan>) -> Self {
         let Self { scans, clock, drive, folder } = self;
         scans.close();
-        Self { scans: Self::scans(&drive, &folder, &clock), clock, drive, folder }
+        Self { scans: Self::scans(&drive, &folder, &clock, sections), clock, drive, folder }
     }
 
     fn set(&self, now: Zoned) {
@@ -135,11 +145,15 @@ fn a_scan_repeats_when_it_is_due_and_a_window_is_open() {
 
 #[test]
 fn a_backup_that_repeats_writes_a_file_each_time_and_begins_in_its_window() {
-    let clocked = Clocked::new(at((2026, 11, 27), 12, 0));
-    clocked.start(TaskKind::Backup, "22:00-06:00", "1w").expect("it starts");
-    clocked.until("it waits", |now| now.state == ScanState::Waiting);
+    let clocked = Clocked::new(at((2026, 11, 26), 12, 0));
+    clocked.start(TaskKind::Backup, "Fri 22:00-06:00", "1w").expect("it starts");
+    let waits = |now: &ScanStatus| now.state == ScanState::Waiting;
+    assert!(clocked.until("it waits", waits).output.ends_with("v-2026-11-26.img"));
+    let clocked = clocked.restarted();
+    clocked.until("it waits", waits);
     clocked.set(at((2026, 11, 27), 22, 0));
     let first = clocked.until_pass(1);
+    assert!(is_next(&first, "2026-12-04T22:00:00"), "{first:?}");
     assert!(first.output.ends_with("v-2026-11-27.img"), "{first:?}");
     clocked.set(at((2026, 12, 4), 22, 0));
     let second = clocked.until("the next", |now| {
@@ -157,6 +171,73 @@ fn a_backup_that_repeats_writes_a_file_each_time_and_begins_in_its_window() {
     clocked.set(at((2026, 12, 18), 22, 0));
     let broken = clocked.until("a refusal", |now| now.state == ScanState::Broken);
     assert!(broken.reason.contains("the next pass cannot start"), "{broken:?}");
+}
+
+/// A section as the reader of the configuration makes it.
+fn section(more: &str) -> Vec<StartScan> {
+    let text = format!("[[scan]]\ntarget = \"v\"\ntask = \"scrub\"\n{more}");
+    crate::config::Config::from_toml("a.toml", &text).expect("a good section").scans
+}
+
+#[test]
+fn a_section_starts_its_scan_once_and_changes_it_when_it_changes() {
+    let clocked = Clocked::new(at((2026, 11, 27), 12, 0));
+    clocked.scans.follow(section("range = \"0..512KiB\""));
+    let first = clocked.until_pass(1);
+    assert!(first.configured && first.bytes_done == 512 << 10, "{first:?}");
+    let clocked = clocked.restarted_with(section("range = \"0..512KiB\"\npriority = 1"));
+    let again = clocked.until_pass(1);
+    assert_eq!((again.priority, again.bytes_done), (1, 512 << 10));
+    // A timetable that is not open shows that the scan does not start over, and then that it does.
+    let later = "during = \"22:00-06:00\"";
+    clocked.scans.follow(section(&format!("range = \"0..512KiB\"\n{later}")));
+    let kept = clocked.until("its terms", |now| !now.during.is_empty() && now.priority == 4);
+    assert_eq!(kept.state, ScanState::Complete);
+    clocked.scans.follow(section(&format!("digests = true\n{later}")));
+    let over = clocked.until("another scan", |now| now.bytes == 1 << 20);
+    assert_eq!((over.state, over.bytes_done, over.configured), (ScanState::Waiting, 0, true));
+    clocked.scans.follow(Vec::new());
+    let released = clocked.until("no section", |now| !now.configured);
+    assert_eq!(released.during, "22:00-06:00", "it keeps its windows");
+    clocked.set(at((2026, 11, 27), 22, 0));
+    clocked.until_pass(1);
+}
+
+#[test]
+fn a_section_that_is_gone_repeats_its_scan_no_more() {
+    let clocked = Clocked::new(at((2026, 11, 27), 12, 0));
+    clocked.scans.follow(section("every = \"1d\""));
+    assert!(clocked.until_pass(1).next_start.is_some());
+    // Also if it is due when the server starts without the section.
+    clocked.set(at((2026, 11, 30), 12, 0));
+    let clocked = clocked.restarted();
+    let status = clocked.until("no section", |now| !now.configured);
+    assert_eq!((status.every.as_str(), status.next_start, status.pass), ("", None, 1));
+}
+
+#[test]
+fn a_section_adopts_a_scan_of_the_same_sectors_and_leaves_another_alone() {
+    let clocked = Clocked::new(at((2026, 11, 27), 12, 0));
+    clocked.start(TaskKind::Scrub, "22:00-06:00", "").expect("it starts");
+    clocked.scans.follow(section("range = \"0..512KiB\""));
+    let by_hand = clocked.scans.status().pop().expect("there is a scan");
+    assert_eq!((by_hand.configured, by_hand.bytes), (false, 1 << 20));
+    let paused = clocked.scans.pause("v", TaskKind::Scrub).expect("there is a scan");
+    assert_eq!(paused.state, ScanState::Paused);
+    clocked.scans.follow(section(""));
+    let adopted = clocked.scans.status().pop().expect("there is a scan");
+    assert_eq!((adopted.configured, adopted.state), (true, ScanState::Paused), "by its user");
+    assert_eq!(adopted.during, "");
+}
+
+#[test]
+fn a_section_starts_when_its_volume_is_created() {
+    let clocked = Clocked::new(at((2026, 11, 27), 12, 0));
+    clocked.scans.set_target("v", None);
+    clocked.scans.follow(section(""));
+    assert!(clocked.scans.status().is_empty());
+    clocked.scans.set_target("v", Some(Extent::from_numbers(1024, 1024)));
+    assert_eq!(clocked.until_pass(1).bytes, 512 << 10);
 }
 
 #[test]

@@ -127,6 +127,9 @@ fn lines(scan: &ScanStatus) -> Vec<String> {
             lines.push(format!("changed by itself: {}", ranges(&digests.changed)));
         }
     }
+    if scan.configured {
+        lines.push("by [[scan]] of the configuration".to_owned());
+    }
     if !scan.during.is_empty() {
         lines.push(format!("reads in {}", scan.during));
     }
