@@ -59,6 +59,17 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     for expected in ["EXPORT", "b@bulk", "50 %", "100 ms", "idle"] {
         assert!(said.contains(expected), "{expected} is not in\n{said}");
     }
+    let (code, said) = volume(&["grow", "a", "+8MiB"]);
+    assert!(
+        code == Some(0)
+            && said.contains("2 extents")
+            && said.contains("extents of a: LBA 2048..+16384, LBA 51200..+16384"),
+        "{code:?}: {said}"
+    );
+    let (code, said) = volume(&["grow", "a", "1GiB"]);
+    assert!(code == Some(2) && said.contains("can have at most"), "{code:?}: {said}");
+    let (code, said) = volume(&["grow", "a", "4MiB"]);
+    assert!(code == Some(2) && said.contains("shrink it with `volume set`"), "{code:?}: {said}");
     let output = headtime(&["volume", "show", "b", "--json", "--drive", drive]);
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!(

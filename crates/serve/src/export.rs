@@ -278,7 +278,7 @@ mod tests {
         let flags = Export::of(&live, VolumeClass::Ordinary, memory).info().flags;
         assert!(!flags.contains(ExportFlags::ROTATIONAL), "{flags:?}");
         live.set(VolumeSettings::default());
-        live.resize(headtime_units::Sectors::new(8));
+        live.resize(Extent::from_numbers(2048, 8));
         assert!(
             !export.info().flags.contains(ExportFlags::READ_ONLY),
             "a new client sees the current state"

@@ -12,6 +12,8 @@
 //! their bytes. WRITE_ZEROES and CACHE carry no bytes and may cover 4 GiB, so at most [`WINDOW`] of
 //! their pieces are at the scheduler at once. TRIM is not split, because it moves no head.
 //!
+//! Pieces also end where extents of the volume do, also those of TRIM.
+//!
 //! On an array that schedules each member by itself, pieces also end where stripes do, so that each
 //! lies on one member.
 
@@ -54,15 +56,19 @@ pub(crate) struct Job {
     fua: bool,
     /// The data goes to the client.
     keeps_data: bool,
-    extent: Extent,
+    /// The first sector of the request in the volume, and the number of its sectors.
+    start: Sectors,
+    len: Sectors,
     sector: SectorSize,
     piece: Sectors,
-    /// The sectors of the first piece that lie before the request.
-    skew: u64,
+    /// Pieces end at the drive's multiples of `piece`.
+    aligned: bool,
     payload: Bytes,
     window: usize,
     /// The number of pieces handed out, and the index of the next one.
     handed_out: usize,
+    /// The sectors of these pieces.
+    covered: Sectors,
     /// The data of each piece, as it arrives.
     read: Vec<Bytes>,
     /// The pieces at the scheduler, with their request ids as soon as they are known.
@@ -90,11 +96,7 @@ impl Job {
         let sectors = |bytes: u64| {
             sector.sectors_of(bytes).expect("the minimum block size of an export is its sector")
         };
-        let extent = if command == NbdCommand::Flush {
-            Extent::default()
-        } else {
-            Extent::new(pass.volume.start + sectors(offset), sectors(length))
-        };
+        let (start, len) = (sectors(offset), sectors(length));
         let (op, fua, payload, keeps_data, window) = match command {
             NbdCommand::Read { .. } => (Op::Read, false, Bytes::new(), true, usize::MAX),
             NbdCommand::Write { payload, fua, .. } => (Op::Write, fua, payload, false, usize::MAX),
@@ -106,37 +108,32 @@ impl Job {
         };
         let piece =
             if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
-        let (piece, skew) = match divide_at {
-            Some(stripe) if op.moves_head() => {
-                let piece = longest_in_both(stripe, piece);
-                (piece, extent.start.get() % piece.get())
-            }
-            _ => (piece, 0),
+        let (piece, aligned) = match divide_at {
+            Some(stripe) if op.moves_head() => (longest_in_both(stripe, piece), true),
+            _ => (piece, false),
         };
-        let mut job = Self {
+        Some(Self {
             pass,
             started,
             last_completion: started,
             op,
             fua,
             keeps_data,
-            extent,
+            start,
+            len,
             sector,
             piece,
-            skew,
+            aligned,
             payload,
             window,
             handed_out: 0,
+            covered: Sectors::ZERO,
             read: Vec::new(),
             at_scheduler: Vec::new(),
             error: None,
             stopped: false,
             timing: Timing::None,
-        };
-        if keeps_data {
-            job.read.resize(job.count(), Bytes::new());
-        }
-        Some(job)
+        })
     }
 
     /// The kind of request in the statistics.
@@ -155,7 +152,7 @@ impl Job {
 
     /// Returns whether a piece may go to the scheduler now.
     pub(crate) fn has_piece(&self) -> bool {
-        !self.stopped && self.handed_out < self.count() && self.at_scheduler.len() < self.window
+        !self.stopped && !self.all_handed_out() && self.at_scheduler.len() < self.window
     }
 
     /// The next piece with its index, which then counts as at the scheduler.
@@ -166,19 +163,19 @@ impl Job {
         let index = self.handed_out;
         self.handed_out += 1;
         self.at_scheduler.push((index, None));
-        let begin = |index: u64| {
-            let begin = self.piece.get().saturating_mul(index).saturating_sub(self.skew);
-            begin.min(self.extent.len.get())
-        };
-        let before = begin(index as u64);
-        let len = begin(index as u64 + 1) - before;
+        let before = self.covered;
+        let extent =
+            if self.op == Op::Flush { Extent::default() } else { self.extent_after(before) };
+        self.covered += extent.len;
         let data = if self.op == Op::Write {
-            let bytes = |sectors: u64| self.sector.bytes_of(Sectors::new(sectors)) as usize;
-            self.payload.slice(bytes(before)..bytes(before + len))
+            let bytes = |sectors: Sectors| self.sector.bytes_of(sectors) as usize;
+            self.payload.slice(bytes(before)..bytes(self.covered))
         } else {
             Bytes::new()
         };
-        let extent = Extent::new(self.extent.start + Sectors::new(before), Sectors::new(len));
+        if self.keeps_data {
+            self.read.push(Bytes::new());
+        }
         Some((index, Io { fua: self.fua, data, ..Io::new(self.op, extent) }))
     }
 
@@ -222,12 +219,12 @@ impl Job {
 
     /// Returns whether no piece is at the scheduler and none will be.
     pub(crate) fn is_complete(&self) -> bool {
-        self.at_scheduler.is_empty() && (self.stopped || self.handed_out == self.count())
+        self.at_scheduler.is_empty() && (self.stopped || self.all_handed_out())
     }
 
     /// The length of the request in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.sector.bytes_of(self.extent.len)
+        self.sector.bytes_of(self.len)
     }
 
     /// The bytes of the reply's data.
@@ -254,8 +251,16 @@ impl Job {
         }
     }
 
-    fn count(&self) -> usize {
-        (self.extent.len.get() + self.skew).div_ceil(self.piece.get()).max(1) as usize
+    fn all_handed_out(&self) -> bool {
+        self.handed_out > 0 && self.covered == self.len
+    }
+
+    /// The sectors of the piece after the first `covered` sectors.
+    fn extent_after(&self, covered: Sectors) -> Extent {
+        let rest = self.pass.extents.from_offset(self.start + covered);
+        let begun = if self.aligned { rest.start.get() % self.piece.get() } else { 0 };
+        let piece = Sectors::new(self.piece.get() - begun);
+        Extent::new(rest.start, rest.len.min(piece).min(self.len - covered))
     }
 }
 
@@ -288,7 +293,7 @@ fn is_unsupported(errno: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{LiveVolume, VolumeClass, VolumeSettings};
+    use crate::volumes::{Extents, LiveVolume, VolumeClass, VolumeSettings};
     use headtime_sched::VolumeId;
 
     fn job_of(command: NbdCommand, piece: u64) -> Job {
@@ -296,10 +301,19 @@ mod tests {
     }
 
     fn job_on(command: NbdCommand, piece: u64, divide_at: Option<Sectors>) -> Job {
+        job_within(Extent::from_numbers(10_000, 1 << 40).into(), command, piece, divide_at)
+    }
+
+    fn job_within(
+        extents: Extents,
+        command: NbdCommand,
+        piece: u64,
+        divide_at: Option<Sectors>,
+    ) -> Job {
         let volume = LiveVolume::of(
             VolumeId(1),
             "a".to_owned(),
-            Extent::from_numbers(10_000, 1 << 40),
+            extents,
             VolumeSettings::default(),
             SectorSize::B512,
         );
@@ -359,9 +373,8 @@ mod tests {
             let length = sectors as u32 * 512;
             let command = NbdCommand::Read { offset: offset * 512, length, unfragmented: false };
             let mut job = job_on(command, piece, Some(Sectors::new(stripe)));
-            let count = job.count();
             let pieces = pieces(&mut job);
-            assert_eq!(pieces.len(), count);
+            assert!(job.all_handed_out());
             pieces.iter().map(|(_, io)| (io.extent.start.get(), io.extent.len.get())).collect()
         };
         let pieces: Vec<(u64, u64)> = read(5, 12, 2048, 6);
@@ -373,6 +386,44 @@ mod tests {
         assert_eq!(pieces, [(10_008, 4), (10_012, 1)]);
         let pieces: Vec<(u64, u64)> = read(8, 4, 2048, 12);
         assert_eq!(pieces, [(10_008, 4)]);
+    }
+
+    #[test]
+    fn pieces_end_where_extents_do() {
+        let extents = || {
+            let extents = [(1000, 10), (50, 3), (2000, 100)];
+            Extents::new(extents.map(|(start, len)| Extent::from_numbers(start, len)).to_vec())
+        };
+        let payload: Vec<u8> = (0..20 * 512_u32).map(|index| (index / 512) as u8).collect();
+        let commands = [
+            NbdCommand::Read { offset: 4096, length: 20 * 512, unfragmented: false },
+            NbdCommand::Write { offset: 4096, payload: payload.clone().into(), fua: true },
+            NbdCommand::Trim { offset: 4096, length: 20 * 512, fua: false },
+        ];
+        let expected: [&[(u64, u64)]; 3] = [
+            &[(1008, 2), (50, 3), (2000, 8), (2008, 7)],
+            &[(1008, 2), (50, 3), (2000, 8), (2008, 7)],
+            &[(1008, 2), (50, 3), (2000, 15)],
+        ];
+        for (command, expected) in commands.into_iter().zip(expected) {
+            let mut job = job_within(extents(), command, 8, None);
+            let (mut found, mut data) = (Vec::new(), Vec::new());
+            while let Some((index, io)) = job.next_piece() {
+                found.push((io.extent.start.get(), io.extent.len.get()));
+                data.extend_from_slice(&io.data);
+                job.complete(index, Ok(Bytes::from(vec![index as u8])));
+            }
+            assert_eq!(found, expected);
+            assert!(job.is_complete() && (data.is_empty() || data == payload));
+            if let JobResult::Data(read) = job.into_result() {
+                assert_eq!(read.concat(), [0, 1, 2, 3], "the data is joined in order");
+            }
+        }
+        // Stripes of 8 sectors on the drive.
+        let read = NbdCommand::Read { offset: 4096, length: 20 * 512, unfragmented: false };
+        let mut job = job_within(extents(), read, 2048, Some(Sectors::new(8)));
+        let pieces = pieces(&mut job).into_iter().map(|(_, io)| io.extent.start.get());
+        assert_eq!(pieces.collect::<Vec<_>>(), [1008, 50, 2000, 2008]);
     }
 
     #[test]

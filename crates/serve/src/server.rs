@@ -200,7 +200,7 @@ impl Server {
             .opened
             .volumes
             .iter()
-            .map(|report| (report.volume.name.clone(), report.volume.extent))
+            .map(|report| (report.volume.name.clone(), report.volume.extents.clone()))
             .collect();
         let state = config.state.path(default_state_directory(locator));
         // Before clients connect, so that a resumed backup sees every overwrite.
@@ -213,7 +213,8 @@ impl Server {
             config.scans.clone(),
         ));
         let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
-        let named = config.volumes.iter().map(|volume| volume.name.clone()).collect();
+        let named =
+            config.volumes.iter().map(|volume| (volume.name.clone(), volume.size)).collect();
         let blocks = contents::blocks(&drive.handle(), config);
         let orders = Arc::new(Volumes::new(
             Arc::clone(&shared.disk),

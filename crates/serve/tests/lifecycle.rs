@@ -26,7 +26,8 @@ fn volumes_are_remembered_reused_listed_and_never_moved() {
     let sandbox = Sandbox::with_file_drive(64);
     let first = sandbox.serve(&(volume("a", 8) + &volume("b", 8)));
     assert_eq!(first.opening(), Some(&TableState::Fresh));
-    let places: Vec<_> = first.volumes().iter().map(|report| report.volume.extent).collect();
+    let places: Vec<_> =
+        first.volumes().iter().map(|report| report.volume.extents.clone()).collect();
     assert!(first.volumes().iter().all(|report| report.ensured == Some(Ensured::Created)));
     drop(first);
 
@@ -39,7 +40,10 @@ fn volumes_are_remembered_reused_listed_and_never_moved() {
         .collect();
     assert_eq!(seen, [("a", None), ("b", Some(Ensured::Reused)), ("c", Some(Ensured::Created))]);
     assert_eq!(
-        second.volumes()[..2].iter().map(|report| report.volume.extent).collect::<Vec<_>>(),
+        second.volumes()[..2]
+            .iter()
+            .map(|report| report.volume.extents.clone())
+            .collect::<Vec<_>>(),
         places
     );
     assert_eq!(

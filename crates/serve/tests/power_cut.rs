@@ -176,12 +176,14 @@ fn spec(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
 /// A change of the table.
 enum Change {
     Ensure(Vec<VolumeSpec>),
+    Resize(VolumeSpec),
     Remove(&'static str),
 }
 
 fn change(store: &mut VolumeStore, disk: &dyn Disk, change: &Change) -> Result<(), StoreError> {
     match change {
         Change::Ensure(spec) => store.ensure(disk, spec).map(drop),
+        Change::Resize(spec) => store.change(disk, |table| table.change(spec, true).map(drop)),
         Change::Remove(name) => store.remove(disk, name),
     }
 }
@@ -194,6 +196,7 @@ fn planned(store: &VolumeStore, spec: &Change) -> Vec<Volume> {
             let _created =
                 spec.iter().map(|spec| table.ensure(spec)).collect::<Result<Vec<_>, _>>().unwrap();
         }
+        Change::Resize(spec) => drop(table.change(spec, true).unwrap()),
         Change::Remove(name) => {
             let _removed = table.remove(name).unwrap();
         }
@@ -206,7 +209,14 @@ fn changes() -> Vec<Change> {
         Change::Ensure(vec![spec("a", 2, 0)]),
         Change::Ensure(vec![spec("b", 3, 0), spec("c", 1, 50)]),
         Change::Ensure(vec![spec("a", 2, 100)]),
+        // Into the free space after c, and then into what b leaves.
+        Change::Resize(spec("c", 5, 50)),
         Change::Remove("b"),
+        Change::Resize(spec("a", 4, 100)),
+        Change::Ensure(vec![spec("d", 19, 0)]),
+        Change::Resize(spec("a", 6, 100)),
+        Change::Resize(spec("a", 3, 100)),
+        Change::Remove("d"),
         Change::Ensure((0..16).map(|number| spec(&format!("many{number}"), 1, 0)).collect()),
         Change::Remove("a"),
     ]
@@ -528,7 +538,7 @@ fn what_nbd_clients_were_promised_is_there_after_a_cut_and_the_server_starts_aga
         let (drive, switch) = open(blank().fua(fua));
         let server = Server::start_on(drive, &config(&directory)).unwrap();
         let ready = switch.moment();
-        let start = server.volumes()[0].volume.extent.start.get();
+        let start = server.volumes()[0].volume.extents.start().get();
         let written = runtime().block_on(write_and_flush(&socket, &switch, &mut rng));
         drop(server);
 

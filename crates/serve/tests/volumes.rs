@@ -12,7 +12,8 @@ use common::{Sandbox, noise};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::{
-    ControlClient, ControlError, ErrorReplyKind, VolumeAnswer, VolumeArguments, VolumeStatus,
+    ControlClient, ControlError, ErrorReplyKind, ExtentStatus, VolumeAnswer, VolumeArguments,
+    VolumeStatus,
 };
 use headtime_serve::{Server, default_control_socket};
 
@@ -361,4 +362,105 @@ fn orders_that_make_no_sense_are_refused_with_the_reason() {
     assert_eq!(volumes(&mut orders), before);
     let locator = headtime_io::Locator::Path(sandbox.path("drive.img"));
     assert_eq!(server.control_socket(), default_control_socket(&locator).as_deref());
+}
+
+/// `a` with what is requested by default, and no size that a later start would compare.
+const ANY: &str = "[[volume]]\nname = \"a\"\n";
+
+/// Grows `a` by 8 MiB over `b`, which lies after it, and returns the answer.
+fn grow_over_a_neighbor(orders: &mut ControlClient) -> VolumeAnswer {
+    done(orders, "volume.add", &order("b", &[("size", "8MiB")]));
+    let dry = VolumeArguments { dry_run: true, ..order("a", &[("size", "+8MiB")]) };
+    let would = done(orders, "volume.set", &dry);
+    let answer = done(orders, "volume.set", &order("a", &[("size", "+8MiB")]));
+    assert_eq!(would.volumes, answer.volumes, "what is predicted is what happens");
+    let extents = &answer.volumes[0].extents;
+    let mib = |extent: &ExtentStatus| (extent.first_sector / 2048, extent.sectors / 2048);
+    assert_eq!(extents.iter().map(mib).collect::<Vec<_>>(), [(1, 8), (17, 8)]);
+    answer
+}
+
+#[test]
+fn a_volume_grows_over_its_neighbor_under_a_client_and_keeps_its_data_over_restarts() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    let version = || std::fs::read(sandbox.path("drive.img")).unwrap()[8];
+    let (around, across) = (noise(2, 64 << 10), 8 * MIB - (32 << 10));
+    let read_back = async |client: &mut Client<_>| {
+        assert_eq!(client.read(across, 64 << 10).await.unwrap(), around);
+        assert_eq!(client.read(8 * MIB - 4096, 8192).await.unwrap(), around[28 << 10..36 << 10]);
+        assert_eq!(client.read(16 * MIB - 4096, 4096).await.unwrap(), noise(4, 4096));
+    };
+    assert_eq!(version(), 2);
+    runtime().block_on(async {
+        let mut old = Client::open(&sandbox.socket(), "a").await.unwrap();
+        old.write(8 * MIB - 4096, noise(1, 4096)).await.unwrap();
+        let notes = grow_over_a_neighbor(&mut orders).notes.join("\n");
+        for expected in [
+            "open it again",
+            "a has 2 extents",
+            "earlier versions",
+            "8388608 bytes: write 16777216",
+        ] {
+            assert!(notes.contains(expected), "{notes}");
+        }
+        assert_eq!(version(), 3);
+        assert_eq!(old.read(8 * MIB - 4096, 4096).await.unwrap(), noise(1, 4096));
+
+        let mut b = Client::open(&sandbox.socket(), "b").await.unwrap();
+        b.write(0, noise(3, 8 << 20)).await.unwrap();
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        assert_eq!(a.machine.session().unwrap().export.size_bytes, 16 * MIB);
+        let (offset, length) = (8 * MIB - 8192, 16384);
+        for command in [
+            NbdCommand::Write { offset: 4 * MIB, payload: noise(9, 8 << 20).into(), fua: true },
+            NbdCommand::Trim { offset, length, fua: true },
+            NbdCommand::Cache { offset: 0, length: 16 << 20 },
+            NbdCommand::Flush,
+            NbdCommand::WriteZeroes { offset, length, fua: true, no_hole: true, fast: false },
+        ] {
+            assert_eq!(a.request(command).await.unwrap(), Reply::Done);
+        }
+        let mut expected = noise(9, 8 << 20);
+        expected[(4 << 20) - 8192..(4 << 20) + 8192].fill(0);
+        assert_eq!(a.read(4 * MIB, 8 << 20).await.unwrap(), expected);
+        a.write(across, around.clone()).await.unwrap();
+        a.write(16 * MIB - 4096, noise(4, 4096)).await.unwrap();
+        assert_eq!(a.request(NbdCommand::Flush).await.unwrap(), Reply::Done);
+        read_back(&mut a).await;
+        assert_eq!(b.read(0, 8 << 20).await.unwrap(), noise(3, 8 << 20), "b is as it was");
+    });
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+
+    // On the drive: b lies between the extents of a.
+    let mut image = std::fs::read(sandbox.path("drive.img")).unwrap();
+    let at = |mebibytes: usize| mebibytes << 20;
+    assert_eq!(image[at(9) - (32 << 10)..at(9)], around[..32 << 10]);
+    assert_eq!(image[at(9)..at(17)], noise(3, 8 << 20));
+    assert_eq!(image[at(17)..at(17) + (32 << 10)], around[32 << 10..]);
+    let refused = Server::start(&sandbox.config(ONE)).unwrap_err().to_string();
+    assert!(refused.contains("16 MiB") && refused.contains("leave the size out"), "{refused}");
+
+    // The first mebibyte is lost, and the table comes back from its copy at the end.
+    image[..at(1)].fill(0);
+    std::fs::write(sandbox.path("drive.img"), &image).unwrap();
+    let server = sandbox.serve(ANY);
+    let mut orders = control(&server);
+    assert_eq!(version(), 3);
+    runtime().block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        read_back(&mut a).await;
+        // Into the sectors after the last extent, without another.
+        let answer = done(&mut orders, "volume.set", &order("a", &[("size", "17MiB")]));
+        assert_eq!(answer.volumes[0].extents.len(), 2);
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(17 * MIB - 4096, noise(5, 4096)).await.unwrap();
+        read_back(&mut a).await;
+    });
+    // An earlier program can read the table again as soon as no volume has several extents.
+    let gone = VolumeArguments { force: true, ..order("a", &[]) };
+    let answer = done(&mut orders, "volume.remove", &gone);
+    assert_eq!((answer.free_bytes, version()), ((62 - 8) * MIB, 2), "both extents are free");
+    drop(server);
 }

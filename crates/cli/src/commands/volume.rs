@@ -4,8 +4,10 @@
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use headtime_serve::config::VOLUME_KEYS;
-use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
-use headtime_units::{ByteSize, Nanos};
+use headtime_serve::control::{
+    ClassStatus, ExtentStatus, VolumeAnswer, VolumeArguments, VolumeStatus,
+};
+use headtime_units::{ByteSize, Extent, Nanos};
 
 use super::control::ask;
 use super::scan::ServerArguments;
@@ -29,6 +31,9 @@ pub enum VolumeCommand {
     Add(Add),
     /// Change the settings and size of a volume, or the settings of a class
     Set(Set),
+    /// Grow a volume into the free space after it, and into further extents if that is too small
+    #[command(name = "grow")]
+    Extend(Extend),
     /// Remove a volume or a class; its sectors become free and keep their content
     Remove(Remove),
     /// List all volumes on the drive and the free space
@@ -67,6 +72,26 @@ pub struct Set {
     #[arg(long)]
     pub cut_data: bool,
     /// Cancel the scans of a volume that is resized
+    #[arg(long)]
+    pub force: bool,
+    /// Print the result without changing anything
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Server to address
+    #[command(flatten)]
+    pub server: ServerArguments,
+}
+
+/// A volume to be grown.
+#[derive(Debug, Args)]
+pub struct Extend {
+    /// Volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// New size, such as 300GiB, or the size to add, such as +100GiB
+    #[arg(value_name = "SIZE|+SIZE")]
+    pub size: String,
+    /// Cancel the scans of the volume
     #[arg(long)]
     pub force: bool,
     /// Print the result without changing anything
@@ -144,6 +169,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 &set.server,
             )
         }
+        VolumeCommand::Extend(extend) => {
+            let Extend { force, dry_run, .. } = *extend;
+            let settings = [("size".to_owned(), extend.size.clone())].into();
+            let order = VolumeArguments { settings, force, dry_run, ..of(&extend.name) };
+            ("volume.set", order, &extend.server)
+        }
         VolumeCommand::Remove(remove) => {
             let Remove { force, dry_run, yes, .. } = *remove;
             if !yes && !dry_run {
@@ -220,6 +251,11 @@ fn text(answer: &VolumeAnswer) -> String {
             &[false, true, true, true, true, true, true, false, true, true, false],
         ));
     }
+    for volume in answer.volumes.iter().filter(|volume| volume.extents.len() > 1) {
+        let extent = |of: &ExtentStatus| Extent::from_numbers(of.first_sector, of.sectors);
+        let all = volume.extents.iter().map(|of| extent(of).to_string()).collect::<Vec<_>>();
+        text.push_str(&format!("extents of {}: {}\n", volume.name, all.join(", ")));
+    }
     let size = ByteSize::new;
     text.push_str(&format!(
         "free: {} (the largest run {}), {} of the drive's time to reserve\n",
@@ -241,6 +277,8 @@ fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
     let own = class.export == volume.name;
     let mut remarks: Vec<String> = Vec::new();
     if own {
+        let extents = volume.extents.len();
+        remarks.extend((extents > 1).then(|| format!("{extents} extents")));
         remarks.extend(volume.read_only.then(|| "read-only".to_owned()));
         remarks.extend(volume.scans.iter().cloned());
         remarks.extend((!volume.description.is_empty()).then(|| volume.description.clone()));
@@ -279,6 +317,7 @@ Examples:
   headtime volume add vm1 200GiB reserve=25% limit=60% --drive /dev/disk/by-id/ata-X
   headtime volume add vm1@bulk limit=10% --config /etc/headtime/headtime.toml
   headtime volume set vm1 reserve=40% --dry-run --control /run/headtime/sdb.control
+  headtime volume grow vm1 +100GiB --drive drive.img
   headtime volume remove vm1 --yes --force --drive drive.img
 
 Every change is made wholly or not at all, is in force and on the drive when the program returns, \

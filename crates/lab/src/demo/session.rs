@@ -161,12 +161,12 @@ fn config(plan: &Plan, policy: &DemoPolicy, around: &Surroundings<'_>, socket: &
 fn starts(server: &Server, plan: &Plan) -> Vec<(String, u64)> {
     let of_one = |report: &headtime_serve::VolumeReport| {
         // Size in bytes over length in sectors is the sector's size.
-        let (extent, size) = (report.volume.extent, report.size.get());
-        let sector = size.checked_div(extent.len.get())?;
+        let (extents, size) = (&report.volume.extents, report.size.get());
+        let sector = size.checked_div(extents.sectors().get())?;
         plan.loads
             .iter()
             .any(|load| load.volume == report.volume.name)
-            .then(|| (report.volume.name.clone(), extent.start.get() * sector))
+            .then(|| (report.volume.name.clone(), extents.start().get() * sector))
     };
     server.volumes().iter().filter_map(of_one).collect()
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use headtime_io::{RealClock, SlowRequest};
 use headtime_sched::RequestId;
-use headtime_units::Lba;
+use headtime_units::Sectors;
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorReply, ErrorReplyKind, bad_request};
-use crate::volumes::Volumes;
+use crate::volumes::{Extents, Volumes};
 
 /// The arguments of `explain`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,16 +57,21 @@ pub struct ExplainedRequest {
 }
 
 impl ExplainedRequest {
-    /// A request of an export with this name and this first sector.
-    pub(crate) fn of(request: &SlowRequest, export: Option<(&str, Lba)>, sector: u32) -> Self {
+    /// A request of an export with this name and these sectors.
+    pub(crate) fn of(request: &SlowRequest, export: Option<(&str, &Extents)>, sector: u32) -> Self {
         let sector = u64::from(sector);
-        let start = export.map_or(0, |(_, start)| start.get());
+        let lba = request.extent.start;
+        // A volume that has shrunk no longer has the sectors.
+        let offset = export.map_or(lba.get(), |(_, extents)| {
+            let since_start = lba.get().saturating_sub(extents.start().get());
+            extents.offset_of(lba).map_or(since_start, Sectors::get)
+        });
         let parts = request.went.named().into_iter().filter(|(_, part)| !part.is_zero());
         Self {
             request: request.id.0,
             export: export.map_or_else(String::new, |(name, _)| name.to_owned()),
             op: request.op.name().to_owned(),
-            offset_bytes: request.extent.start.get().saturating_sub(start) * sector,
+            offset_bytes: offset * sector,
             length_bytes: request.extent.len.get() * sector,
             ago_seconds: RealClock.now().saturating_since(request.submitted).as_secs_f64(),
             response_ms: request.response.as_ms_f64(),
@@ -103,7 +108,7 @@ pub(super) fn explain(
         let export = exports.iter().find(|(volume, class, _)| {
             volume.id == request.volume && class.number() == request.class.0
         });
-        let export = export.map(|(volume, _, name)| (name.as_str(), volume.extent.start));
+        let export = export.map(|(volume, _, name)| (name.as_str(), &volume.extents));
         ExplainedRequest::of(request, export, volumes.sector_bytes())
     };
     let selected = |request: &&SlowRequest| number.is_none_or(|number| request.id == number);

@@ -37,7 +37,7 @@ pub use server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
 pub(crate) use socket::{answer_clients, default_path};
 pub use top_verb::{TopExport, TopSample};
 pub use verbs::{ControlVerb, VERBS};
-pub use volume_verbs::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
+pub use volume_verbs::{ClassStatus, ExtentStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use headtime_units::{ByteSize, Nanos, Share};
+use headtime_units::{ByteSize, Extent, Nanos, Share};
 use serde::{Deserialize, Serialize};
 
 use super::verbs::{Answer, Arguments, parse_arguments, to_json};
@@ -18,7 +18,7 @@ pub struct VolumeArguments {
     /// The volume, or `VOLUME@CLASS`.
     pub name: String,
     /// New settings: keys of a configuration's `[[volume]]`, including `size`, with their values as
-    /// text.
+    /// text. A size after `+` is added to that of the volume.
     pub settings: BTreeMap<String, String>,
     /// A volume that shrinks may lose the data at its end.
     pub cut_data: bool,
@@ -35,8 +35,11 @@ pub struct VolumeAnswer {
     pub volumes: Vec<VolumeStatus>,
     /// Unallocated bytes.
     pub free_bytes: u64,
-    /// The longest free extent: the size of the largest new volume.
+    /// The longest free extent: the size of the largest new volume of one extent.
     pub largest_free_bytes: u64,
+    /// The size of the largest new volume.
+    #[serde(default)]
+    pub largest_volume_bytes: u64,
     /// The unreserved share of the drive's time.
     pub free_share_percent: f64,
     /// The command was checked and not carried out.
@@ -56,6 +59,9 @@ pub struct VolumeStatus {
     pub size_bytes: u64,
     /// Its first sector on the drive.
     pub first_sector: u64,
+    /// Its extents on the drive, in the order of the volume.
+    #[serde(default)]
+    pub extents: Vec<ExtentStatus>,
     /// Writes are refused.
     pub read_only: bool,
     /// Free text.
@@ -66,6 +72,15 @@ pub struct VolumeStatus {
     pub classes: Vec<ClassStatus>,
     /// Unfinished scans.
     pub scans: Vec<String>,
+}
+
+/// A run of sectors of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtentStatus {
+    /// Its first sector on the drive.
+    pub first_sector: u64,
+    /// The number of its sectors.
+    pub sectors: u64,
 }
 
 /// The state of one class of a volume.
@@ -108,11 +123,15 @@ impl VolumeArguments {
             return Err(bad_request("a name is missing; name a volume, or VOLUME@CLASS"));
         }
         let mut config = VolumeConfig::default();
+        let added = self.settings.get("size").and_then(|size| size.strip_prefix('+'));
         let set = |(key, text): (&String, &String)| match key.as_str() {
             "name" => {
                 Some("a volume keeps its name; add another volume and copy the data".to_owned())
             }
-            key => config.set(key, text).err().map(|error| error.to_string()),
+            key => {
+                let text = added.filter(|_| key == "size").unwrap_or(text);
+                config.set(key, text).err().map(|error| error.to_string())
+            }
         };
         let mistakes: Vec<String> = self.settings.iter().filter_map(set).collect();
         if !mistakes.is_empty() {
@@ -120,7 +139,9 @@ impl VolumeArguments {
         }
         let VolumeConfig { size, settings, .. } = config;
         let Self { cut_data, force, dry_run, .. } = *self;
-        Ok(VolumeOrder { name: self.name.clone(), size, settings, cut_data, force, dry_run })
+        let (size, grow_by) = if added.is_some() { (None, size) } else { (size, None) };
+        let name = self.name.clone();
+        Ok(VolumeOrder { name, size, grow_by, settings, cut_data, force, dry_run })
     }
 }
 
@@ -142,7 +163,8 @@ fn volume_answer(now: VolumesNow, dry_run: bool) -> Answer {
     to_json(&VolumeAnswer {
         volumes: now.volumes.iter().map(VolumeStatus::of).collect(),
         free_bytes: now.free.total.get(),
-        largest_free_bytes: now.free.largest.get(),
+        largest_free_bytes: now.free.longest.get(),
+        largest_volume_bytes: now.free.largest.get(),
         free_share_percent: percent(now.free_share),
         dry_run,
         notes: now.notes,
@@ -156,13 +178,20 @@ impl VolumeStatus {
             name: volume.name.clone(),
             number: volume.id.0,
             size_bytes: ByteSize::get(*size),
-            first_sector: volume.extent.start.get(),
+            first_sector: volume.extents.start().get(),
+            extents: volume.extents.as_slice().iter().map(ExtentStatus::of).collect(),
             read_only: volume.settings.read_only,
             description: volume.settings.description.clone(),
             always_served: volume.settings.always_served,
             classes: classes.iter().map(ClassStatus::of).collect(),
             scans: scans.iter().map(|task| task.name().to_owned()).collect(),
         }
+    }
+}
+
+impl ExtentStatus {
+    fn of(extent: &Extent) -> Self {
+        Self { first_sector: extent.start.get(), sectors: extent.len.get() }
     }
 }
 

@@ -35,7 +35,7 @@ use headtime_tasks::{
     BackupForm, LoadedScan, Output, Scan, ScanStateError, ScanSubject, TASKS, TaskKind,
     TaskSettings,
 };
-use headtime_units::{ByteRange, Extent, Sectors, Share};
+use headtime_units::{ByteRange, Extent, Lba, Sectors, Share};
 use jiff::Zoned;
 
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
@@ -55,6 +55,8 @@ pub use status::{
 use terms::ScanTerms;
 pub use terms::TermsChange;
 pub use timetable::{Repetition, RepetitionError, Timetable, TimetableError};
+
+use crate::volumes::Extents;
 
 /// The name of the whole drive as a target; no volume can have this name.
 pub const WHOLE_DRIVE: &str = "@drive";
@@ -94,7 +96,7 @@ pub struct Scans {
     handle: DriveHandle,
     drive: [u8; 16],
     /// Volumes come and go.
-    targets: Mutex<Vec<(String, Extent)>>,
+    targets: Mutex<Vec<(String, Extents)>>,
     directory: Option<PathBuf>,
     slots: Mutex<BTreeMap<(String, TaskKind), Slot>>,
     fill: Mutex<FillSettings>,
@@ -125,6 +127,12 @@ pub enum ScanError {
             whole drive"
     )]
     UnknownTarget { target: String, known: String },
+    /// A volume of several extents.
+    #[error(
+        "volume {target} has {count} extents, and a scan covers one; scan the whole drive \
+            ({WHOLE_DRIVE}) instead"
+    )]
+    Extents { target: String, count: usize },
     /// No such scan.
     #[error("there is no {task} of {target}; start one first")]
     NotThere { target: String, task: TaskKind },
@@ -182,7 +190,7 @@ impl Scans {
     pub(crate) fn open(
         handle: DriveHandle,
         drive: [u8; 16],
-        targets: Vec<(String, Extent)>,
+        targets: Vec<(String, Extents)>,
         directory: Option<PathBuf>,
         max_impact: Share,
         sections: Vec<StartScan>,
@@ -194,7 +202,7 @@ impl Scans {
     fn open_at(
         handle: DriveHandle,
         drive: [u8; 16],
-        targets: Vec<(String, Extent)>,
+        targets: Vec<(String, Extents)>,
         directory: Option<PathBuf>,
         max_impact: Share,
         sections: Vec<StartScan>,
@@ -216,7 +224,7 @@ impl Scans {
     fn new(
         handle: DriveHandle,
         drive: [u8; 16],
-        targets: Vec<(String, Extent)>,
+        targets: Vec<(String, Extents)>,
         directory: Option<PathBuf>,
         fill: FillSettings,
         alone: bool,
@@ -225,10 +233,8 @@ impl Scans {
         let directory =
             directory.map(|directory| std::path::absolute(&directory).unwrap_or(directory));
         let mut targets = targets;
-        targets.push((
-            WHOLE_DRIVE.to_owned(),
-            Extent::new(headtime_units::Lba::new(0), handle.capacity()),
-        ));
+        targets
+            .push((WHOLE_DRIVE.to_owned(), Extent::new(Lba::default(), handle.capacity()).into()));
         if handle.set_fill(fill).is_err() {
             tracing::warn!("the drive was closed before its scans were set up");
         }
@@ -409,14 +415,15 @@ impl Scans {
         GapFigures::of(&self.handle.snapshot().fill)
     }
 
-    /// Sets or removes the extent of a target. The caller must have ended its scans. Those of the
+    /// Sets or removes the sectors of a target. The caller must have ended its scans. Those of the
     /// configuration start.
-    pub(crate) fn set_target(&self, target: &str, extent: Option<Extent>) {
+    pub(crate) fn set_target(&self, target: &str, extents: Option<Extents>) {
+        let is_there = extents.is_some();
         let mut targets = self.targets();
         targets.retain(|(name, _)| name != target);
-        targets.extend(extent.map(|extent| (target.to_owned(), extent)));
+        targets.extend(extents.map(|extents| (target.to_owned(), extents)));
         drop(targets);
-        if extent.is_some() {
+        if is_there {
             self.follow_sections_of(target);
         }
     }
@@ -695,8 +702,8 @@ impl Scans {
 
     fn extent_of(&self, target: &str) -> Result<Extent, ScanError> {
         let targets = self.targets();
-        let found = targets.iter().find(|(name, _)| name == target).map(|(_, extent)| *extent);
-        found.ok_or_else(|| {
+        let found = targets.iter().find(|(name, _)| name == target);
+        let extents = found.map(|(_, extents)| extents.as_slice()).ok_or_else(|| {
             let known: Vec<&str> = targets
                 .iter()
                 .map(|(name, _)| name.as_str())
@@ -704,14 +711,18 @@ impl Scans {
                 .collect();
             let known = if known.is_empty() { "no volumes".to_owned() } else { known.join(", ") };
             ScanError::UnknownTarget { target: target.to_owned(), known }
-        })
+        })?;
+        match extents {
+            [extent] => Ok(*extent),
+            _ => Err(ScanError::Extents { target: target.to_owned(), count: extents.len() }),
+        }
     }
 
     fn sections(&self) -> MutexGuard<'_, Vec<StartScan>> {
         self.sections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn targets(&self) -> MutexGuard<'_, Vec<(String, Extent)>> {
+    fn targets(&self) -> MutexGuard<'_, Vec<(String, Extents)>> {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -38,7 +38,7 @@ impl Clocked {
     ) -> Scans {
         let (clock, directory) = (Arc::clone(clock), Some(folder.path().to_owned()));
         let clock = Arc::new(move || clock.lock().expect("a clock").clone());
-        let targets = vec![("v".to_owned(), Extent::from_numbers(0, 2048))];
+        let targets = vec![("v".to_owned(), Extent::from_numbers(0, 2048).into())];
         Scans::open_at(drive.handle(), [7; 16], targets, directory, Share::NONE, sections, clock)
     }
 
@@ -236,7 +236,7 @@ fn a_section_starts_when_its_volume_is_created() {
     clocked.scans.set_target("v", None);
     clocked.scans.follow(section(""));
     assert!(clocked.scans.status().is_empty());
-    clocked.scans.set_target("v", Some(Extent::from_numbers(1024, 1024)));
+    clocked.scans.set_target("v", Some(Extent::from_numbers(1024, 1024).into()));
     assert_eq!(clocked.until_pass(1).bytes, 512 << 10);
 }
 

@@ -2,6 +2,7 @@
 
 use headtime_units::{ByteSize, Extent, Share};
 
+use super::extents::MAX_EXTENTS;
 use super::slot;
 use super::table::FreeSpace;
 
@@ -37,17 +38,19 @@ pub enum VolumeError {
     /// A limit of zero.
     #[error("volume {name}: {what} of 0 allows no request; leave it out (`none`), or raise it")]
     Nothing { name: String, what: &'static str },
-    /// Too little free space after the volume.
+    /// Too little free space, or too many extents.
     #[error(
-        "volume {name} cannot grow to {} at its address: {} is free after it, so it can have at \
-            most {} bytes; request that, or add a larger volume and copy its content",
-        exactly(*requested), free_after, largest.get()
+        "volume {name} cannot grow to {}: {} is free on the drive, and a volume has at most \
+            {MAX_EXTENTS} extents, so it can have at most {} bytes; request that, or remove or \
+            shrink other volumes first",
+        exactly(*requested), free, largest.get()
     )]
-    CannotGrow { name: String, requested: ByteSize, free_after: ByteSize, largest: ByteSize },
+    CannotGrow { name: String, requested: ByteSize, free: ByteSize, largest: ByteSize },
     /// Shrinking would lose data.
     #[error(
         "volume {name}: at {} instead of {}, the data at its end would be lost; make sure that it \
-            is not needed, then add `--cut-data` (`cut_data` at the control socket)",
+            is not needed, then shrink it with `volume set` and `--cut-data` (`cut_data` at the \
+            control socket)",
         exactly(*requested), exactly(*remembered)
     )]
     Cuts { name: String, remembered: ByteSize, requested: ByteSize },
@@ -68,9 +71,10 @@ pub enum VolumeError {
     Exists { name: String },
     /// The volume exists with another size.
     #[error(
-        "volume {name} has {} on the drive, but {} was requested; request {} bytes, leave the \
-            size out, or choose another name (`headtime volume set {name} size=…` resizes it)",
-        exactly(*remembered), exactly(*requested), remembered.get()
+        "volume {name} has {} on the drive, but {} was requested; request {} bytes or leave the \
+            size out (`headtime volume {} resizes it while it is served), or choose another name",
+        exactly(*remembered), exactly(*requested), remembered.get(),
+        resizing(name, *remembered, *requested)
     )]
     OtherSize { name: String, remembered: ByteSize, requested: ByteSize },
     /// A new volume without a size.
@@ -85,10 +89,12 @@ pub enum VolumeError {
         exactly(*requested), next_multiple(*requested, *sector)
     )]
     Size { name: String, requested: ByteSize, sector: u32 },
-    /// Not enough contiguous free space.
+    /// Not enough free space, or in too many extents.
     #[error(
-        "volume {name}: {} does not fit: {} is free, the largest run {}; request at most {} bytes",
-        exactly(*requested), free.total, free.largest, free.largest.get()
+        "volume {name}: {} does not fit: {} is free on the drive, and a volume has at most \
+            {MAX_EXTENTS} extents, so it can have at most {} bytes; request that, or remove or \
+            shrink other volumes first",
+        exactly(*requested), free.total, free.largest.get()
     )]
     NoSpace { name: String, requested: ByteSize, free: FreeSpace },
     /// A full table.
@@ -121,6 +127,9 @@ pub enum TableError {
     /// A number that was never assigned.
     #[error("volume {name} has number {id}, but the next unused number is {next}")]
     Number { name: String, id: u32, next: u32 },
+    /// More extents than a volume may have.
+    #[error("volume {name} has {count} extents; expected at most {MAX_EXTENTS}")]
+    Extents { name: String, count: usize },
     /// An extent that is empty, unaligned, in the metadata area or past the end of the drive.
     #[error(
         "volume {name}: {extent} is not aligned, or not between the metadata area and the end \
@@ -135,6 +144,15 @@ pub enum TableError {
 /// Formats a size such that different sizes never look alike.
 fn exactly(size: ByteSize) -> String {
     format!("{size} ({} bytes)", size.get())
+}
+
+/// The command that resizes a volume.
+fn resizing(name: &str, remembered: ByteSize, requested: ByteSize) -> String {
+    if requested > remembered {
+        format!("grow {name} {}`", requested.get())
+    } else {
+        format!("set {name} size={} --cut-data`", requested.get())
+    }
 }
 
 fn next_multiple(size: ByteSize, sector: u32) -> u64 {

@@ -94,7 +94,7 @@ pub(super) fn table(
     let mut volumes = vec![Volume {
         id: VolumeId(1),
         name: WHOLE.to_owned(),
-        extent: whole,
+        extents: whole.into(),
         settings: VolumeSettings::default(),
     }];
     if has_protective_mbr(&first) {
@@ -150,7 +150,7 @@ fn partitions(
         volumes.push(Volume {
             id: VolumeId(number + 1),
             name,
-            extent: Extent::from_numbers(partition.first_lba, sectors),
+            extents: Extent::from_numbers(partition.first_lba, sectors).into(),
             settings: VolumeSettings {
                 description: description.trim_end().to_owned(),
                 ..VolumeSettings::default()

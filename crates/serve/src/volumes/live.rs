@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{IoPriority, VolumeId};
-use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors};
+use headtime_units::{ByteSize, Nanos, SectorSize};
 use tokio::sync::watch;
 
+use super::extents::Extents;
 use super::settings::{VolumeClass, VolumeSettings};
 use super::table::Volume;
 
@@ -26,8 +27,6 @@ pub(crate) struct LiveVolume {
     /// Its name.
     pub(crate) name: String,
     pub(crate) sector: SectorSize,
-    /// Its first sector, which never changes.
-    pub(crate) start: Lba,
     state: Mutex<State>,
     /// Signals that requests completed.
     fewer: Condvar,
@@ -36,7 +35,7 @@ pub(crate) struct LiveVolume {
 
 #[derive(Debug)]
 struct State {
-    len: Sectors,
+    extents: Extents,
     settings: VolumeSettings,
     /// Incremented when the volume shrinks or is removed. Requests of two adjacent epochs are
     /// counted separately.
@@ -50,6 +49,8 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Pass {
     pub(crate) volume: Arc<LiveVolume>,
+    /// The sectors of the volume when it was admitted. They stay the volume's until it is complete.
+    pub(crate) extents: Extents,
     epoch: u64,
     /// The time from its arrival to its deadline.
     pub(crate) deadline: Option<Nanos>,
@@ -60,26 +61,25 @@ pub(crate) struct Pass {
 impl LiveVolume {
     /// The live state of a volume of the table.
     pub(crate) fn new(volume: &Volume, sector: SectorSize) -> Arc<Self> {
-        let Volume { id, name, extent, settings } = volume.clone();
-        Self::of(id, name, extent, settings, sector)
+        let Volume { id, name, extents, settings } = volume.clone();
+        Self::of(id, name, extents, settings, sector)
     }
 
-    /// The live state of a range of sectors that is no volume of a table, such as a whole drive.
+    /// The live state of sectors that are no volume of a table, such as a whole drive.
     pub(crate) fn of(
         id: VolumeId,
         name: String,
-        extent: Extent,
+        extents: impl Into<Extents>,
         settings: VolumeSettings,
         sector: SectorSize,
     ) -> Arc<Self> {
-        let state =
-            State { len: extent.len, settings, epoch: 0, in_flight: [0; 2], protected: false };
+        let extents = extents.into();
+        let state = State { extents, settings, epoch: 0, in_flight: [0; 2], protected: false };
         let removed = watch::Sender::new(false);
         Arc::new(Self {
             id,
             name,
             sector,
-            start: extent.start,
             state: Mutex::new(state),
             fewer: Condvar::new(),
             removed,
@@ -88,7 +88,12 @@ impl LiveVolume {
 
     /// Its current size.
     pub(crate) fn size(&self) -> ByteSize {
-        ByteSize::new(self.sector.bytes_of(self.state().len))
+        ByteSize::new(self.sector.bytes_of(self.state().extents.sectors()))
+    }
+
+    /// Its current sectors.
+    pub(crate) fn extents(&self) -> Extents {
+        self.state().extents.clone()
     }
 
     /// Its current settings.
@@ -111,13 +116,15 @@ impl LiveVolume {
         if command.spec().writes && (state.settings.read_only || state.protected) {
             return Err((Errno::Perm, "the volume has become read-only"));
         }
-        command.check_end(self.sector.bytes_of(state.len)).map_err(|errno| (errno, PAST_END))?;
+        let size = self.sector.bytes_of(state.extents.sectors());
+        command.check_end(size).map_err(|errno| (errno, PAST_END))?;
         let epoch = state.epoch;
         state.in_flight[(epoch & 1) as usize] += 1;
         let of_class = state.settings.of_class(class);
         let (deadline, priority) =
             (of_class.and_then(|class| class.deadline), of_class.and_then(|class| class.priority));
-        Ok(Pass { volume: Arc::clone(self), epoch, deadline, priority })
+        let extents = state.extents.clone();
+        Ok(Pass { volume: Arc::clone(self), extents, epoch, deadline, priority })
     }
 
     /// Rejects all writes from now on, whatever the settings are.
@@ -130,9 +137,9 @@ impl LiveVolume {
         self.state().settings = settings;
     }
 
-    /// Changes the length. After shrinking, call [`LiveVolume::wait_for_earlier`].
-    pub(crate) fn resize(&self, len: Sectors) {
-        self.state().len = len;
+    /// Changes the sectors. After shrinking, call [`LiveVolume::wait_for_earlier`].
+    pub(crate) fn resize(&self, extents: impl Into<Extents>) {
+        self.state().extents = extents.into();
     }
 
     /// Rejects all new requests and disconnects clients, or reverts this.
@@ -198,6 +205,7 @@ const PAST_END: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headtime_units::Extent;
 
     fn volume() -> Arc<LiveVolume> {
         LiveVolume::of(
@@ -223,7 +231,7 @@ mod tests {
     fn requests_are_checked_against_the_current_state_of_the_volume() {
         let volume = volume();
         assert!(volume.begin(VolumeClass::Ordinary, &read(7680, 512)).is_ok());
-        volume.resize(Sectors::new(8));
+        volume.resize(Extent::from_numbers(2048, 8));
         assert_eq!(
             volume.begin(VolumeClass::Ordinary, &read(3584, 1024)).map(|_| ()).unwrap_err().0,
             Errno::Invalid

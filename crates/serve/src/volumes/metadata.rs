@@ -642,7 +642,8 @@ mod tests {
         let extent = Extent::from_numbers(2048, 63 * 2048);
         let settings = crate::volumes::VolumeSettings::default();
         let id = headtime_sched::VolumeId(1);
-        let volume = crate::volumes::Volume { id, name: "all".to_string(), extent, settings };
+        let extents = crate::volumes::Extents::from(extent);
+        let volume = crate::volumes::Volume { id, name: "all".to_string(), extents, settings };
         let table =
             VolumeTable::from_parts(VolumeOrigin::Own, UUID, SHAPE, 2, vec![volume]).unwrap();
         let (_, steps) = Metadata { table, generation: 5, current: 0 }.repair();
@@ -653,7 +654,10 @@ mod tests {
         platter.carry_out(&opened.steps);
         assert!(platter.0[AREA_BYTES as usize..].iter().all(|byte| *byte == 7));
         let table = opened.metadata.table();
-        assert_eq!((table.volumes()[0].extent, table.free().total), (extent, ByteSize::new(0)));
+        assert_eq!(
+            (table.volumes()[0].extents.last(), table.free().total),
+            (extent, ByteSize::new(0))
+        );
     }
 
     /// A random change of the table.

@@ -3,7 +3,8 @@
 //! # VolumeOrigin
 //!
 //! The first mebibyte of the drive is the *metadata area*; the last one has a copy of the table.
-//! Volumes lie between them; each is one contiguous range of sectors that starts on a mebibyte.
+//! Volumes lie between them; each has one extent that starts on a mebibyte, or up to
+//! [`MAX_EXTENTS`] where no free one is long enough.
 //!
 //! ```text
 //! byte  0       256 KiB   512 KiB   768 KiB   1 MiB                   1 MiB before the end
@@ -20,7 +21,7 @@
 //!
 //! # Crash safety
 //!
-//! Both slots hold the whole table (at most 1,023 volumes, 256 KiB) with one CRC-32C and a
+//! Both slots hold the whole table (at most 1,023 entries, 256 KiB) with one CRC-32C and a
 //! generation. A change writes the slot with the older generation, flushes, writes the other slot,
 //! and flushes. After an interruption at any point at least one slot is valid, and holds the table
 //! before or after the change. [`Metadata::open`] uses the valid slot with the higher generation
@@ -56,6 +57,7 @@
 
 mod errors;
 pub(crate) mod existing;
+mod extents;
 mod live;
 mod metadata;
 mod orders;
@@ -67,6 +69,7 @@ mod table;
 mod uuid;
 
 pub use errors::{TableError, VolumeError};
+pub use extents::{Extents, MAX_EXTENTS};
 pub(crate) use live::{LiveVolume, Pass};
 pub use metadata::{Area, Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
 pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};

@@ -32,8 +32,8 @@ pub struct Volumes {
     exports: Arc<Exports>,
     scans: Arc<Scans>,
     blocks: Blocks,
-    /// The volumes named in the configuration.
-    configured: Vec<String>,
+    /// The volumes named in the configuration, with their sizes there.
+    configured: Vec<(String, Option<ByteSize>)>,
     /// `None` if the whole drive is served.
     store: Mutex<Option<VolumeStore>>,
 }
@@ -45,6 +45,8 @@ pub struct VolumeOrder {
     pub name: String,
     /// The new size.
     pub size: Option<ByteSize>,
+    /// The bytes by which the volume grows, instead of a new size.
+    pub grow_by: Option<ByteSize>,
     /// The change of its settings.
     pub settings: SettingsChange,
     /// A volume that shrinks may lose the data at its end.
@@ -150,7 +152,7 @@ impl Volumes {
         exports: Arc<Exports>,
         scans: Arc<Scans>,
         blocks: Blocks,
-        configured: Vec<String>,
+        configured: Vec<(String, Option<ByteSize>)>,
         store: Option<VolumeStore>,
     ) -> Self {
         Self { disk, exports, scans, blocks, configured, store: Mutex::new(store) }
@@ -209,7 +211,8 @@ impl Volumes {
         let mut after = store.table().clone();
         after.add(&spec)?;
         self.check_terms(store.table(), &after, &order.name)?;
-        let notes = self.ignored_terms_note(&after, name);
+        let mut notes = self.ignored_terms_note(&after, name);
+        notes.extend(extents_notes(store.table(), &after, name));
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
@@ -217,7 +220,7 @@ impl Volumes {
         // After a crash during a removal, scans of an earlier volume of this name may have left
         // state.
         self.scans.forget_all(name);
-        self.scans.set_target(name, Some(volume.extent));
+        self.scans.set_target(name, Some(volume.extents.clone()));
         // The terms come first, so that they cover the first request.
         let shares_set = self.set_shares(None, Some(&volume));
         self.exports.serve(&LiveVolume::new(&volume, self.sector()), self.blocks);
@@ -235,19 +238,23 @@ impl Volumes {
         if class != VolumeClass::Ordinary {
             return self.set_class(order, name, class);
         }
-        let spec = VolumeSpec {
-            name: order.name.clone(),
-            size: order.size,
-            settings: order.settings.clone(),
-        };
         let mut store = self.store();
         let store = opened(&mut store)?;
+        let grown = order.grow_by.and_then(|by| {
+            let size = store.table().size_of(store.table().find(name)?);
+            Some(ByteSize::new(size.get().saturating_add(by.get())))
+        });
+        let spec = VolumeSpec {
+            name: order.name.clone(),
+            size: order.size.or(grown),
+            settings: order.settings.clone(),
+        };
         let mut after = store.table().clone();
         let changed = after.change(&spec, order.cut_data)?.clone();
         let before =
             store.table().find(name).expect("a volume that can be changed is there").clone();
         self.check_terms(store.table(), &after, &order.name)?;
-        let resized = changed.extent != before.extent;
+        let resized = changed.extents != before.extents;
         let scans = self.scans.unfinished(name);
         if resized && !scans.is_empty() && !order.force {
             return Err(in_use(name, 0, &scans));
@@ -258,15 +265,26 @@ impl Volumes {
                 "clients that have {name} open see its new size when they open it again"
             ));
         }
+        notes.extend(extents_notes(store.table(), &after, name));
+        let size = after.size_of(&changed);
+        let named = self.configured.iter().find(|(configured, _)| configured == name);
+        if let Some(named) = named.and_then(|(_, named)| *named).filter(|named| *named != size) {
+            notes.push(format!(
+                "the configuration gives {name} {} bytes: write {} there too, or leave the size \
+                out, or the next start is refused",
+                named.get(),
+                size.get()
+            ));
+        }
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
         let live = self.exports.volume(name);
-        let shrinks = changed.extent.len < before.extent.len;
+        let shrinks = changed.extents.sectors() < before.extents.sectors();
         if let Some(live) = live.as_ref().filter(|_| shrinks) {
-            live.resize(changed.extent.len);
+            live.resize(changed.extents.clone());
             if !live.wait_for_earlier(TIMEOUT) {
-                live.resize(before.extent.len);
+                live.resize(before.extents.clone());
                 return Err(OrderError::Busy {
                     name: name.to_owned(),
                     requests: live.in_flight(),
@@ -280,9 +298,9 @@ impl Volumes {
             self.scans.forget_all(name);
         }
         let settled = done.as_ref().unwrap_or(&before);
-        self.scans.set_target(name, Some(settled.extent));
+        self.scans.set_target(name, Some(settled.extents.clone()));
         if let Some(live) = live {
-            live.resize(settled.extent.len);
+            live.resize(settled.extents.clone());
             live.set(settled.settings.clone());
             self.exports.serve(&live, self.blocks);
         }
@@ -326,7 +344,7 @@ impl Volumes {
         }
         let mut notes = Vec::new();
         if class == VolumeClass::Ordinary
-            && self.configured.iter().any(|configured| configured == name)
+            && self.configured.iter().any(|(configured, _)| configured == name)
         {
             notes.push(format!(
                 "the configuration names {name}: remove it there too, or the next \
@@ -379,7 +397,7 @@ impl Volumes {
         name: &str,
         class: VolumeClass,
     ) -> Result<VolumesNow, OrderError> {
-        if order.size.is_some() {
+        if order.size.is_some() || order.grow_by.is_some() {
             return Err(OrderError::ClassSize {
                 export: order.name.clone(),
                 volume: name.to_owned(),
@@ -530,6 +548,26 @@ fn volume_and_class(order: &VolumeOrder) -> Result<(&str, VolumeClass), OrderErr
             volume: volume.to_owned(),
         })?,
     ))
+}
+
+/// Notes about a volume that gets further extents.
+fn extents_notes(before: &VolumeTable, after: &VolumeTable, name: &str) -> Vec<String> {
+    let count = |table: &VolumeTable| table.find(name).map_or(1, |of| of.extents.as_slice().len());
+    let several = |table: &VolumeTable| {
+        table.volumes().iter().any(|volume| volume.extents.as_slice().len() > 1)
+    };
+    let mut notes = Vec::new();
+    if count(after) > count(before) {
+        let extents = count(after);
+        notes.push(format!("{name} has {extents} extents, because no free one is long enough"));
+    }
+    if several(after) && !several(before) {
+        notes.push(
+            "earlier versions of headtime refuse the drive as long as a volume has several extents"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 fn in_use(name: &str, connections: u64, scans: &[TaskKind]) -> OrderError {

@@ -77,7 +77,7 @@ mod tests {
         Volume {
             id: VolumeId(3),
             name: "a".to_owned(),
-            extent: Extent::from_numbers(2048, 8),
+            extents: Extent::from_numbers(2048, 8).into(),
             settings,
         }
     }

@@ -6,7 +6,7 @@
 //! | offset | bytes | header |
 //! |---|---|---|
 //! | 0 | 8 | magic `HEADTIME` |
-//! | 8 | 4 | format version, 2; 1 is read as well |
+//! | 8 | 4 | format version: 2, or 3 if a volume has several extents; 1 is read as well |
 //! | 12 | 4 | bytes of header and entries together |
 //! | 16 | 4 | CRC-32C of those bytes, this field taken as zero |
 //! | 20 | 4 | bytes of a logical sector |
@@ -27,7 +27,7 @@
 //! | 32 | 1 | bytes of the name |
 //! | 33 | 1 | bytes of the description |
 //! | 34 | 1 | I/O priority (version 2), 0 = none; see below |
-//! | 35 | 1 | class (version 2): 0 ordinary, 1 realtime, 2 bulk; see below |
+//! | 35 | 1 | kind (version 2): class 0 ordinary, 1 realtime, 2 bulk; 3 extents; see below |
 //! | 36 | 4 | reserve in billionths of the drive's time (version 2) |
 //! | 40 | 4 | limit in billionths of the drive's time, 0 = none (version 2) |
 //! | 44 | 4 | requests a second, 0 = no limit (version 2) |
@@ -40,13 +40,25 @@
 //! entry of an optional class follows the entry of its volume and has the same number; of its
 //! fields before the priority only the deadline is used.
 //!
+//! The entry of a volume has its first extent. If it has more, an entry with the others and the
+//! same number follows at once (version 3):
+//!
+//! | offset | bytes | entry of extents |
+//! |---|---|---|
+//! | 0 | 4 | number of the volume |
+//! | 32 | 1 | number of extents, 1 to 7 |
+//! | 35 | 1 | 3 |
+//! | 48 | 16 each | first sector and sectors of each |
+//!
 //! A table of version 1 has zeroes in the fields of version 2. The next change writes it as version
-//! 2, which programs for version 1 refuse to read.
+//! 2, which programs for version 1 refuse to read. Version 3 is written only while a volume has
+//! several extents, so that programs for version 2 read all other tables.
 
 use headtime_sched::{IoPriority, PriorityClass, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::TableError;
+use super::extents::{Extents, MAX_EXTENTS};
 use super::settings::{ClassSettings, VolumeClass, VolumeSettings};
 use super::table::{DriveShape, Volume, VolumeOrigin, VolumeTable};
 use super::uuid::DriveUuid;
@@ -59,8 +71,9 @@ pub const MAX_ENTRIES: usize = (SLOT_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 pub const NAME_BYTES: usize = 64;
 /// The maximum length of a description in bytes.
 pub const DESCRIPTION_BYTES: usize = 128;
-/// The format that this program writes; it reads all from [`OLDEST_VERSION`] on.
-pub const FORMAT_VERSION: u32 = 2;
+/// The format of tables with volumes of several extents; this program reads all from
+/// [`OLDEST_VERSION`] on.
+pub const FORMAT_VERSION: u32 = 3;
 /// The oldest format this program reads.
 pub const OLDEST_VERSION: u32 = 1;
 
@@ -73,6 +86,12 @@ const ENTRY_BYTES: usize = 256;
 const CRC_AT: usize = 16;
 const READ_ONLY: u32 = 1;
 const ALWAYS_SERVED: u32 = 2;
+/// The format of tables whose volumes have one extent each.
+const SINGLE_EXTENT_VERSION: u32 = 2;
+/// The kind of an entry of extents.
+const EXTENTS: u8 = 3;
+const EXTENTS_AT: usize = 48;
+const EXTENT_BYTES: usize = 16;
 
 /// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,14 +146,17 @@ pub enum SlotError {
 /// If the table has more than [`MAX_ENTRIES`], which [`VolumeTable::ensure`] prevents.
 #[must_use]
 pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
-    let count = table.volumes().iter().map(|volume| entries_of(&volume.settings)).sum::<usize>();
+    let volumes = table.volumes();
+    let count = volumes.iter().map(|of| entries_of(&of.settings, &of.extents)).sum::<usize>();
+    let several = volumes.iter().any(|volume| volume.extents.as_slice().len() > 1);
+    let version = if several { FORMAT_VERSION } else { SINGLE_EXTENT_VERSION };
     assert!(count <= MAX_ENTRIES, "a table never has more than {MAX_ENTRIES} entries");
     let shape = table.shape();
     let length = HEADER_BYTES + count * ENTRY_BYTES;
     let mut bytes =
         vec![0; length.next_multiple_of(BLOCK_BYTES.max(shape.sector.bytes() as usize))];
     put(&mut bytes, 0, &MAGIC);
-    put(&mut bytes, 8, &FORMAT_VERSION.to_le_bytes());
+    put(&mut bytes, 8, &version.to_le_bytes());
     put(&mut bytes, 12, &(length as u32).to_le_bytes());
     put(&mut bytes, 20, &shape.sector.bytes().to_le_bytes());
     put(&mut bytes, 24, &generation.to_le_bytes());
@@ -142,17 +164,20 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     put(&mut bytes, 40, &table.uuid().0);
     put(&mut bytes, 56, &table.next_id().to_le_bytes());
     put(&mut bytes, 60, &(count as u32).to_le_bytes());
-    let all = table
-        .volumes()
-        .iter()
-        .flat_map(|volume| volume.settings.classes().map(move |class| (volume, class)));
-    for ((volume, (class, settings)), entry) in
-        all.zip(bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES))
-    {
-        if class == VolumeClass::Ordinary {
-            encode_volume(volume, entry);
+    let mut entries = bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES);
+    let mut next = || entries.next().expect("there is room for all entries");
+    for volume in volumes {
+        for (class, settings) in volume.settings.classes() {
+            let entry = next();
+            encode_class(volume, class, &settings, entry);
+            if class == VolumeClass::Ordinary {
+                encode_volume(volume, entry);
+                let further = &volume.extents.as_slice()[1..];
+                if !further.is_empty() {
+                    encode_extents(volume, further, next());
+                }
+            }
         }
-        encode_class(volume, class, &settings, entry);
     }
     let checksum = checksum(&bytes[..length]);
     put(&mut bytes, CRC_AT, &checksum.to_le_bytes());
@@ -208,13 +233,25 @@ fn decode_table(
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[40..56]);
     let mut volumes: Vec<Volume> = Vec::new();
+    let mut last_is_volume = false;
     for entry in bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES) {
+        let follows_volume = std::mem::take(&mut last_is_volume);
+        if version > SINGLE_EXTENT_VERSION && entry[35] == EXTENTS {
+            let id = VolumeId(u32_at(entry, 0));
+            let volume = volumes.last_mut().filter(|volume| follows_volume && volume.id == id);
+            let volume = volume.ok_or(SlotError::Field("extents of another volume"))?;
+            volume.extents = decode_extents(volume.extents.last(), entry)?;
+            continue;
+        }
         let class = VolumeClass::ALL
             .into_iter()
             .find(|class| class.number() == entry[35])
             .filter(|_| version > OLDEST_VERSION || entry[35] == 0);
         match class.ok_or(SlotError::Field("class"))? {
-            VolumeClass::Ordinary => volumes.push(decode_volume(entry, version)?),
+            VolumeClass::Ordinary => {
+                volumes.push(decode_volume(entry, version)?);
+                last_is_volume = true;
+            }
             class => {
                 let id = VolumeId(u32_at(entry, 0));
                 let volume = volumes
@@ -233,9 +270,9 @@ fn decode_table(
     Ok((u64_at(bytes, 24), table))
 }
 
-/// The number of entries of a volume with these settings.
-pub(super) fn entries_of(settings: &VolumeSettings) -> usize {
-    settings.classes().count()
+/// The number of entries of a volume with these settings and extents.
+pub(super) fn entries_of(settings: &VolumeSettings, extents: &Extents) -> usize {
+    settings.classes().count() + usize::from(extents.as_slice().len() > 1)
 }
 
 /// Encodes the fields of the volume that its classes do not have.
@@ -244,12 +281,31 @@ fn encode_volume(volume: &Volume, entry: &mut [u8]) {
     let flags =
         if *read_only { READ_ONLY } else { 0 } | if *always_served { ALWAYS_SERVED } else { 0 };
     put(entry, 4, &flags.to_le_bytes());
-    put(entry, 8, &volume.extent.start.get().to_le_bytes());
-    put(entry, 16, &volume.extent.len.get().to_le_bytes());
+    put_extent(entry, 8, volume.extents.as_slice()[0]);
     // Both lengths are below 256: the table checked names and descriptions.
     put(entry, 32, &[volume.name.len() as u8, description.len() as u8]);
     put(entry, 48, volume.name.as_bytes());
     put(entry, 112, description.as_bytes());
+}
+
+/// Encodes the extents of a volume after its first.
+fn encode_extents(volume: &Volume, further: &[Extent], entry: &mut [u8]) {
+    put(entry, 0, &volume.id.0.to_le_bytes());
+    put(entry, 32, &[further.len() as u8]);
+    put(entry, 35, &[EXTENTS]);
+    for (index, extent) in further.iter().enumerate() {
+        put_extent(entry, EXTENTS_AT + index * EXTENT_BYTES, *extent);
+    }
+}
+
+/// Decodes the extents of a volume with this first one.
+fn decode_extents(first: Extent, entry: &[u8]) -> Result<Extents, SlotError> {
+    let count = usize::from(entry[32]);
+    if !(1..MAX_EXTENTS).contains(&count) {
+        return Err(SlotError::Field("number of extents"));
+    }
+    let further = (0..count).map(|index| extent_at(entry, EXTENTS_AT + index * EXTENT_BYTES));
+    Ok(Extents::new(std::iter::once(first).chain(further).collect()))
 }
 
 fn encode_class(volume: &Volume, class: VolumeClass, settings: &ClassSettings, entry: &mut [u8]) {
@@ -287,7 +343,7 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
     Ok(Volume {
         id: VolumeId(u32_at(entry, 0)),
         name: text(48, entry[32], NAME_BYTES, "volume name")?,
-        extent: Extent::from_numbers(u64_at(entry, 8), u64_at(entry, 16)),
+        extents: extent_at(entry, 8).into(),
         settings: VolumeSettings {
             read_only: flags & READ_ONLY != 0,
             description: text(112, entry[33], DESCRIPTION_BYTES, "volume description")?,
@@ -339,6 +395,15 @@ fn checksum(bytes: &[u8]) -> u32 {
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+fn put_extent(bytes: &mut [u8], at: usize, extent: Extent) {
+    put(bytes, at, &extent.start.get().to_le_bytes());
+    put(bytes, at + 8, &extent.len.get().to_le_bytes());
+}
+
+fn extent_at(bytes: &[u8], at: usize) -> Extent {
+    Extent::from_numbers(u64_at(bytes, at), u64_at(bytes, at + 8))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -406,6 +471,31 @@ mod tests {
         table
     }
 
+    /// The same table with a volume of as many extents as possible, which lie apart.
+    fn table_with_extents() -> VolumeTable {
+        let mut table = table_with_shares();
+        let spec = |name: String, size: u64| VolumeSpec {
+            name,
+            size: Some(ByteSize::new(size)),
+            settings: SettingsChange::default(),
+        };
+        for nth in 1..MAX_EXTENTS {
+            table.ensure(&spec(format!("between{nth}"), 1 << 20)).unwrap();
+            table.ensure(&spec(format!("free{nth}"), 1 << 20)).unwrap();
+        }
+        let rest = table.free().longest.get();
+        table.ensure(&spec("rest".to_string(), rest)).unwrap();
+        (1..MAX_EXTENTS).for_each(|nth| drop(table.remove(&format!("free{nth}")).unwrap()));
+        table.change(&spec("rec".to_string(), (1 << 30) + (7 << 20)), false).unwrap();
+        assert_eq!(table.find("rec").unwrap().extents.as_slice().len(), MAX_EXTENTS);
+        table
+    }
+
+    /// A table of version 3 or 2.
+    fn table_of(several: bool) -> VolumeTable {
+        if several { table_with_extents() } else { table_with_shares() }
+    }
+
     fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.resize(SLOT_BYTES, 0);
         bytes
@@ -421,6 +511,57 @@ mod tests {
             decode(&padded(bytes)),
             SlotContent::Table { generation: 43, table: table_with_shares() }
         );
+        let bytes = encode(&table_with_extents(), 44);
+        assert_eq!(
+            decode(&padded(bytes)),
+            SlotContent::Table { generation: 44, table: table_with_extents() }
+        );
+    }
+
+    #[test]
+    fn version_3_is_written_only_while_a_volume_has_several_extents() {
+        let mut table = table_with_extents();
+        let bytes = encode(&table, 42);
+        assert_eq!(bytes[8], 3);
+        // The entries of rec: the volume, its other seven extents, and two classes.
+        assert_eq!([0, 1, 2, 3].map(|entry| bytes[256 + entry * 256 + 35]), [0, 3, 1, 2]);
+        assert_eq!((bytes[512 + 32], u32_at(&bytes, 512)), (7, u32_at(&bytes, 256)));
+        // This checksum covers every byte of version 3.
+        assert_eq!(u32_at(&bytes, CRC_AT), 0x63aa_aa1e, "{:#010x}", u32_at(&bytes, CRC_AT));
+        let spec = VolumeSpec {
+            name: "rec".to_string(),
+            size: Some(ByteSize::new(1 << 30)),
+            settings: SettingsChange::default(),
+        };
+        table.change(&spec, true).unwrap();
+        assert_eq!(encode(&table, 42)[8], 2);
+    }
+
+    #[test]
+    fn extents_that_cannot_be_are_refused() {
+        let decoded = |change: fn(&mut Vec<u8>)| {
+            let mut bytes = encode(&table_with_extents(), 42);
+            change(&mut bytes);
+            let length = u32_at(&bytes, 12) as usize;
+            let crc = checksum(&bytes[..length]);
+            put(&mut bytes, CRC_AT, &crc.to_le_bytes());
+            decode(&padded(bytes))
+        };
+        let field = |field| SlotContent::Damaged(SlotError::Field(field));
+        assert_eq!(decoded(|bytes| bytes[512 + 32] = 0), field("number of extents"));
+        assert_eq!(decoded(|bytes| bytes[512 + 32] = 8), field("number of extents"));
+        assert_eq!(decoded(|bytes| bytes[512] = 9), field("extents of another volume"));
+        // The entry of extents twice.
+        let twice = decoded(|bytes| bytes.copy_within(512..768, 768));
+        assert_eq!(twice, field("extents of another volume"));
+        // Version 2 has no such entries.
+        assert_eq!(decoded(|bytes| bytes[8] = 2), field("class"));
+        // The second extent of rec is where another volume lies.
+        let overlap = decoded(|bytes| bytes.copy_within(512 + 64..512 + 72, 512 + 48));
+        assert!(matches!(
+            overlap,
+            SlotContent::Damaged(SlotError::Table(TableError::Overlap { .. }))
+        ));
     }
 
     #[test]
@@ -491,20 +632,24 @@ mod tests {
         assert_eq!(decode(&padded(vec![])), SlotContent::Blank);
         assert_eq!(decode(&padded(b"\xeb\x3c\x90mkfs".to_vec())), SlotContent::Foreign);
         let mut newer = encode(&table(), 1);
-        newer[8] = 3;
+        newer[8] = 4;
         assert!(matches!(
             decode(&padded(newer.clone())),
             SlotContent::Damaged(SlotError::Checksum { .. })
         ));
         let crc = checksum(&newer[..768]);
         put(&mut newer, CRC_AT, &crc.to_le_bytes());
-        assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 3 });
+        assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 4 });
     }
 
     proptest! {
         #[test]
-        fn one_changed_bit_never_passes_for_another_table(at in 0_usize..768, bit in 0_u8..8) {
-            let mut bytes = padded(encode(&table_with_shares(), 42));
+        fn one_changed_bit_never_passes_for_another_table(
+            at in 0_usize..1280,
+            bit in 0_u8..8,
+            several in any::<bool>(),
+        ) {
+            let mut bytes = padded(encode(&table_of(several), 42));
             bytes[at] ^= 1 << bit;
             let passes = matches!(decode(&bytes), SlotContent::Table { .. } | SlotContent::Blank);
             prop_assert!(!passes);
@@ -512,16 +657,18 @@ mod tests {
 
         #[test]
         fn no_bytes_make_the_decoder_panic(
-            changes in proptest::collection::vec((0_usize..768, any::<u8>()), 0..20),
-            cut in 0_usize..=768,
+            changes in proptest::collection::vec((0_usize..1280, any::<u8>()), 0..20),
+            cut in 0_usize..=8192,
             reseal in any::<bool>(),
+            several in any::<bool>(),
         ) {
-            let mut bytes = encode(&table_with_shares(), 42);
+            let mut bytes = encode(&table_of(several), 42);
             for (at, value) in changes {
                 bytes[at] = value;
             }
             if reseal {
-                let crc = checksum(&bytes[..768]);
+                let length = (u32_at(&bytes, 12) as usize).clamp(CRC_AT + 4, bytes.len());
+                let crc = checksum(&bytes[..length]);
                 put(&mut bytes, CRC_AT, &crc.to_le_bytes());
             }
             bytes.truncate(cut);

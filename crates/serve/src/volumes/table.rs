@@ -1,8 +1,14 @@
-//! The table of volumes: names, extents, settings; allocation by first fit.
+//! The table of volumes: names, extents, settings; allocation of free space.
 //!
 //! Invariants, checked by [`VolumeTable::check`] for everything read from a drive: names are unique
 //! and valid, ids are unique and below `next_id`, extents start on [`ALIGNMENT_BYTES`], lie after
-//! the metadata area and on the drive, and do not overlap. Volumes are sorted by address.
+//! the metadata area and on the drive, and do not overlap. A volume has at most [`MAX_EXTENTS`];
+//! all but its last have whole multiples of [`ALIGNMENT_BYTES`], so that no block of a client
+//! crosses from one into the next. Volumes are sorted by the address of their first sector.
+//!
+//! A volume gets one extent where one is free that is long enough: a new volume the first on the
+//! drive, a growing one first what is free after its end, then the closest. Otherwise it gets the
+//! longest free extents, in order of address.
 //!
 //! The volumes of [`VolumeOrigin::Existing`] are the drive's partitions: they lie anywhere on the
 //! drive, and only their settings change.
@@ -11,6 +17,7 @@ use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::{TableError, VolumeError};
+use super::extents::{Extents, MAX_EXTENTS};
 use super::settings::{ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 use super::uuid::DriveUuid;
 use super::{ALIGNMENT_BYTES, AREA_BYTES, slot};
@@ -33,7 +40,7 @@ pub struct Volume {
     /// Its name: 1 to 64 of `A–Z a–z 0–9 . _ -`.
     pub name: String,
     /// Its sectors, as addresses of the drive.
-    pub extent: Extent,
+    pub extents: Extents,
     /// Its settings.
     pub settings: VolumeSettings,
 }
@@ -65,6 +72,8 @@ pub enum Ensured {
 pub struct FreeSpace {
     /// The sum.
     pub total: ByteSize,
+    /// The longest extent.
+    pub longest: ByteSize,
     /// The size of the largest new volume.
     pub largest: ByteSize,
 }
@@ -116,7 +125,7 @@ impl VolumeTable {
         next_id: u32,
         mut volumes: Vec<Volume>,
     ) -> Result<Self, TableError> {
-        volumes.sort_by_key(|volume| volume.extent.start);
+        volumes.sort_by_key(|volume| volume.extents.start());
         let table = Self { origin, uuid, shape, next_id, volumes, reservable: Share::WHOLE };
         table.check()?;
         Ok(table)
@@ -140,7 +149,7 @@ impl VolumeTable {
         self.next_id
     }
 
-    /// The volumes, by address.
+    /// The volumes, by the address of their first sector.
     #[must_use]
     pub fn volumes(&self) -> &[Volume] {
         &self.volumes
@@ -155,7 +164,7 @@ impl VolumeTable {
     /// The size of a volume.
     #[must_use]
     pub fn size_of(&self, volume: &Volume) -> ByteSize {
-        ByteSize::new(self.shape.sector.bytes_of(volume.extent.len))
+        ByteSize::new(self.shape.sector.bytes_of(volume.extents.sectors()))
     }
 
     /// Makes a volume exist as specified: reuses the one with this name, or allocates a new one.
@@ -168,8 +177,8 @@ impl VolumeTable {
         if let Some(volume) = self.volumes.iter().find(|volume| volume.name == spec.name) {
             let settings = spec.settings.apply_to(&volume.settings);
             check_volume(&spec.name, &settings)?;
-            self.check_entries(&spec.name, &volume.settings, &settings)?;
-            let remembered = ByteSize::new(sector.bytes_of(volume.extent.len));
+            self.check_entries(volume, &settings, &volume.extents)?;
+            let remembered = self.size_of(volume);
             if let Some(size) = spec.size.filter(|size| *size != remembered) {
                 return Err(VolumeError::OtherSize {
                     name: spec.name.clone(),
@@ -198,19 +207,20 @@ impl VolumeTable {
         let Some(len) = len else {
             return Err(VolumeError::Size { name, requested: size, sector: sector.bytes() });
         };
-        if self.entries() + slot::entries_of(&settings) > slot::MAX_ENTRIES
+        let extents = allocate(self.gaps(), Lba::default(), len, MAX_EXTENTS);
+        let Some(extents) = extents.map(Extents::new) else {
+            return Err(VolumeError::NoSpace { name, requested: size, free: self.free() });
+        };
+        if self.entries() + slot::entries_of(&settings, &extents) > slot::MAX_ENTRIES
             || self.next_id == u32::MAX
         {
             return Err(VolumeError::TooMany { name });
         }
-        let gap = self.gaps().enumerate().find(|(_, gap)| gap.len >= len);
-        let Some((index, gap)) = gap else {
-            return Err(VolumeError::NoSpace { name, requested: size, free: self.free() });
-        };
         let id = VolumeId(self.next_id);
         self.next_id += 1;
-        self.volumes
-            .insert(index, Volume { id, name, extent: Extent::new(gap.start, len), settings });
+        let start = extents.start();
+        let index = self.volumes.partition_point(|volume| volume.extents.start() < start);
+        self.volumes.insert(index, Volume { id, name, extents, settings });
         Ok(Ensured::Created)
     }
 
@@ -227,9 +237,10 @@ impl VolumeTable {
         Ok(self.find(&spec.name).expect("the volume was just made"))
     }
 
-    /// Changes the settings of a volume, and its size if one is given. It grows into free space
-    /// after it, and shrinks only if `cut_data` allows the data at its end to be lost. Its first
-    /// sector stays the same.
+    /// Changes the settings of a volume, and its size if one is given. It grows into the free space
+    /// after it if that is enough, and into further extents otherwise. It shrinks only if
+    /// `cut_data` allows the data at its end to be lost. The sectors that it keeps stay where they
+    /// are.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
@@ -242,7 +253,7 @@ impl VolumeTable {
         let before = &self.volumes[index];
         let settings = spec.settings.apply_to(&before.settings);
         check_volume(&name, &settings)?;
-        let mut extent = before.extent;
+        let mut extents = before.extents.clone();
         if let Some(size) = spec.size {
             let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
             let len = len.ok_or_else(|| VolumeError::Size {
@@ -250,36 +261,56 @@ impl VolumeTable {
                 requested: size,
                 sector: sector.bytes(),
             })?;
-            if len != extent.len {
+            let sectors = extents.sectors();
+            if len != sectors {
                 self.check_own(&name)?;
             }
-            let end = self.volumes.get(index + 1).map_or_else(
-                || self.copy_start().max(extent.end().get()),
-                |next| next.extent.start.get(),
-            );
-            let max_sectors = end - extent.start.get();
-            let bytes = |sectors: u64| ByteSize::new(sector.bytes_of(Sectors::new(sectors)));
-            if len.get() > max_sectors {
-                return Err(VolumeError::CannotGrow {
-                    name,
-                    requested: size,
-                    free_after: bytes(max_sectors - extent.len.get()),
-                    largest: bytes(max_sectors),
-                });
-            }
-            if len < extent.len && !cut_data {
+            let bytes = |sectors: Sectors| ByteSize::new(sector.bytes_of(sectors));
+            if len < sectors && !cut_data {
                 return Err(VolumeError::Cuts {
                     name,
-                    remembered: bytes(extent.len.get()),
+                    remembered: bytes(sectors),
                     requested: size,
                 });
             }
-            extent.len = len;
+            if len > sectors {
+                extents = self.grown(&extents, len).map_err(|largest| VolumeError::CannotGrow {
+                    name: name.clone(),
+                    requested: size,
+                    free: self.free().total,
+                    largest: bytes(largest),
+                })?;
+            } else {
+                extents = extents.first(len);
+            }
         }
-        self.check_entries(&name, &self.volumes[index].settings, &settings)?;
+        self.check_entries(before, &settings, &extents)?;
         let volume = &mut self.volumes[index];
-        (volume.extent, volume.settings) = (extent, settings);
+        (volume.extents, volume.settings) = (extents, settings);
         Ok(volume)
+    }
+
+    /// The extents of a volume that grows to `len` sectors, or the largest possible length.
+    fn grown(&self, extents: &Extents, len: Sectors) -> Result<Extents, Sectors> {
+        let missing = len - extents.sectors();
+        let last = extents.last();
+        let mut gaps = self.gaps();
+        // The free space after the volume begins with what is left of its last mebibyte.
+        let end = last.end().get();
+        let begin = end.next_multiple_of(alignment(self.shape.sector));
+        let after = gaps.iter().position(|gap| gap.start.get() == begin);
+        let after = after.map_or(begin.min(self.end().max(end)), |at| gaps.remove(at).end().get());
+        let after = Sectors::new(after - end);
+        // A volume of an older program may end within the last mebibyte of the drive.
+        let at_most = if begin > self.end() { 0 } else { MAX_EXTENTS - extents.as_slice().len() };
+        let mut grown = extents.as_slice().to_vec();
+        let extended = &mut grown.last_mut().expect("a volume has an extent").len;
+        *extended += after.min(missing);
+        let missing = missing - after.min(missing);
+        let most = extents.sectors() + after + longest(&gaps, at_most);
+        let further = allocate(gaps, last.end(), missing, at_most).ok_or(most)?;
+        grown.extend(further);
+        Ok(Extents::new(grown))
     }
 
     /// Changes the settings of a class, starting from the current or the default ones; `None`
@@ -296,7 +327,8 @@ impl VolumeTable {
         let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
             return Err(VolumeError::Unknown { name: name.to_owned(), known: self.known_names() });
         };
-        let before = &self.volumes[index].settings;
+        let volume = &self.volumes[index];
+        let before = &volume.settings;
         let mut settings = before.clone();
         let export = class.export(name);
         let changed = change.map(|change| {
@@ -319,7 +351,7 @@ impl VolumeTable {
         });
         settings.set_class(class, changed.transpose()?);
         check_volume(name, &settings)?;
-        self.check_entries(name, before, &settings)?;
+        self.check_entries(volume, &settings, &volume.extents)?;
         let volume = &mut self.volumes[index];
         volume.settings = settings;
         Ok(volume)
@@ -335,20 +367,21 @@ impl VolumeTable {
         }
     }
 
-    /// The number of entries of all volumes and classes in a slot.
+    /// The number of entries of all volumes in a slot.
     fn entries(&self) -> usize {
-        self.volumes.iter().map(|volume| slot::entries_of(&volume.settings)).sum()
+        self.volumes.iter().map(|of| slot::entries_of(&of.settings, &of.extents)).sum()
     }
 
     fn check_entries(
         &self,
-        name: &str,
-        before: &VolumeSettings,
-        after: &VolumeSettings,
+        before: &Volume,
+        settings: &VolumeSettings,
+        extents: &Extents,
     ) -> Result<(), VolumeError> {
-        let entries = self.entries() - slot::entries_of(before) + slot::entries_of(after);
+        let entries = self.entries() - slot::entries_of(&before.settings, &before.extents)
+            + slot::entries_of(settings, extents);
         if entries > slot::MAX_ENTRIES {
-            Err(VolumeError::TooMany { name: name.to_owned() })
+            Err(VolumeError::TooMany { name: before.name.clone() })
         } else {
             Ok(())
         }
@@ -408,11 +441,9 @@ impl VolumeTable {
     /// The unallocated space.
     #[must_use]
     pub fn free(&self) -> FreeSpace {
-        let bytes = |gap: Extent| self.shape.sector.bytes_of(gap.len);
-        FreeSpace {
-            total: ByteSize::new(self.gaps().map(bytes).sum()),
-            largest: ByteSize::new(self.gaps().map(bytes).max().unwrap_or_default()),
-        }
+        let gaps = self.gaps();
+        let of = |count| ByteSize::new(self.shape.sector.bytes_of(longest(&gaps, count)));
+        FreeSpace { total: of(usize::MAX), longest: of(1), largest: of(MAX_EXTENTS) }
     }
 
     /// The same table on a drive that has grown.
@@ -427,7 +458,9 @@ impl VolumeTable {
     /// # Errors
     /// The first violated invariant.
     pub fn check(&self) -> Result<(), TableError> {
-        let sector = self.shape.sector;
+        let own = self.origin == VolumeOrigin::Own;
+        let (unit, area) = (alignment(self.shape.sector), area(self.shape.sector));
+        let capacity = self.shape.capacity.get();
         for (index, volume) in self.volumes.iter().enumerate() {
             check_volume(&volume.name, &volume.settings)?;
             let name = || volume.name.clone();
@@ -441,42 +474,61 @@ impl VolumeTable {
             if id == 0 || id >= self.next_id {
                 return Err(TableError::Number { name: name(), id, next: self.next_id });
             }
-            let capacity = self.shape.capacity.get();
-            let on_drive = volume.extent.checked_end().is_some_and(|end| end.get() <= capacity)
-                && !volume.extent.len.is_zero();
-            let own = self.origin == VolumeOrigin::Own;
-            let start = !own
-                || volume.extent.start.get() % alignment(sector) == 0
-                    && volume.extent.start.get() >= area(sector);
-            if !on_drive || !start {
-                return Err(TableError::Extent { name: name(), extent: volume.extent, capacity });
+            let extents = volume.extents.as_slice();
+            if extents.len() > MAX_EXTENTS {
+                return Err(TableError::Extents { name: name(), count: extents.len() });
             }
-            if let Some(before) = index.checked_sub(1).map(|before| &self.volumes[before])
-                && own
-                && before.extent.end() > volume.extent.start
-            {
-                return Err(TableError::Overlap { first: before.name.clone(), second: name() });
+            for (index, extent) in extents.iter().enumerate() {
+                let on_drive = extent.checked_end().is_some_and(|end| end.get() <= capacity)
+                    && !extent.len.is_zero();
+                let start = extent.start.get();
+                let placed = !own || start.is_multiple_of(unit) && start >= area;
+                let whole = index + 1 == extents.len() || extent.len.get().is_multiple_of(unit);
+                if !on_drive || !placed || !whole {
+                    return Err(TableError::Extent { name: name(), extent: *extent, capacity });
+                }
             }
         }
-        Ok(())
+        let extents = self.extents_by_address();
+        let overlap = extents.windows(2).find(|pair| own && pair[0].0.end() > pair[1].0.start);
+        overlap.map_or(Ok(()), |pair| {
+            let [first, second] = [pair[0].1, pair[1].1].map(str::to_owned);
+            Err(TableError::Overlap { first, second })
+        })
     }
 
-    /// The free extent before each volume and the one after the last, in order; each starts aligned
-    /// and may be empty. There is none between existing volumes.
-    fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
+    /// The extents of all volumes with the names of these, by address.
+    fn extents_by_address(&self) -> Vec<(Extent, &str)> {
+        let of = |volume: &'_ Volume| volume.extents.as_slice().to_vec();
+        let named = |volume| of(volume).into_iter().map(|extent| (extent, volume.name.as_str()));
+        let mut extents: Vec<_> = self.volumes.iter().flat_map(named).collect();
+        extents.sort_by_key(|(extent, _)| extent.start);
+        extents
+    }
+
+    /// The free extents by address, which start and end aligned. There is none between existing
+    /// volumes.
+    fn gaps(&self) -> Vec<Extent> {
+        let mut gaps = Vec::new();
+        if self.origin == VolumeOrigin::Existing {
+            return gaps;
+        }
         let sector = self.shape.sector;
-        let ends = std::iter::once(area(sector))
-            .chain(self.volumes.iter().map(|volume| volume.extent.end().get()));
-        let starts = self
-            .volumes
-            .iter()
-            .map(|volume| volume.extent.start.get())
-            .chain(std::iter::once(self.copy_start()));
-        let gaps = if self.origin == VolumeOrigin::Own { usize::MAX } else { 0 };
-        ends.zip(starts).take(gaps).map(move |(end, next)| {
-            let start = end.next_multiple_of(alignment(sector));
-            Extent::new(Lba::new(start), Sectors::new(next.saturating_sub(start)))
-        })
+        let mut start = area(sector);
+        let end = Extent::from_numbers(self.end(), 0);
+        let used = self.extents_by_address().into_iter().map(|(extent, _)| extent);
+        for next in used.chain([end]) {
+            let len = next.start.get().saturating_sub(start);
+            gaps.extend((len > 0).then(|| Extent::from_numbers(start, len)));
+            start = next.end().get().next_multiple_of(alignment(sector));
+        }
+        gaps
+    }
+
+    /// The end of the space for volumes: whole mebibytes before the copy of the table.
+    fn end(&self) -> u64 {
+        let unit = alignment(self.shape.sector);
+        self.copy_start() / unit * unit
     }
 
     /// The first sector of the copy of the table.
@@ -489,7 +541,8 @@ impl VolumeTable {
     #[must_use]
     pub fn copy_offset(&self) -> Option<u64> {
         let start = self.copy_start();
-        let last = self.volumes.last().map_or(0, |volume| volume.extent.end().get());
+        let extents = self.volumes.iter().flat_map(|volume| volume.extents.as_slice());
+        let last = extents.map(|extent| extent.end().get()).max().unwrap_or_default();
         (last <= start).then(|| self.shape.sector.bytes_of(Sectors::new(start)))
     }
 
@@ -555,6 +608,37 @@ fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> 
     }
 }
 
+/// Free extents with `len` sectors, by address: the one closest to `from` that is long enough, or
+/// the longest ones. `None` if more than `at_most` are needed.
+fn allocate(mut gaps: Vec<Extent>, from: Lba, len: Sectors, at_most: usize) -> Option<Vec<Extent>> {
+    let mut extents = Vec::new();
+    let mut missing = len.get();
+    while missing > 0 {
+        let fits = |(_, gap): &(usize, &Extent)| gap.len.get() >= missing;
+        let by_distance = |(_, gap): &(usize, &Extent)| gap.start.distance(from);
+        let closest = gaps.iter().enumerate().filter(fits).min_by_key(by_distance);
+        let longest = || gaps.iter().enumerate().max_by_key(|(_, gap)| gap.len);
+        let (chosen, _) = closest.or_else(longest).filter(|_| extents.len() < at_most)?;
+        let gap = gaps.remove(chosen);
+        missing = missing.saturating_sub(gap.len.get());
+        extents.push(gap);
+    }
+    extents.sort_by_key(|extent| extent.start);
+    let mut rest = len;
+    for extent in &mut extents {
+        extent.len = extent.len.min(rest);
+        rest = rest - extent.len;
+    }
+    Some(extents)
+}
+
+/// The sum of the `count` longest of these extents.
+fn longest(gaps: &[Extent], count: usize) -> Sectors {
+    let mut lengths: Vec<Sectors> = gaps.iter().map(|gap| gap.len).collect();
+    lengths.sort_by_key(|len| std::cmp::Reverse(*len));
+    lengths.into_iter().take(count).fold(Sectors::ZERO, |sum, len| sum + len)
+}
+
 /// The alignment of volumes in sectors.
 fn alignment(sector: SectorSize) -> u64 {
     ALIGNMENT_BYTES / u64::from(sector.bytes())
@@ -598,7 +682,7 @@ mod tests {
         let starts: Vec<(&str, u64)> = table
             .volumes()
             .iter()
-            .map(|volume| (volume.name.as_str(), volume.extent.start.get() / 2048))
+            .map(|volume| (volume.name.as_str(), volume.extents.start().get() / 2048))
             .collect();
         assert_eq!(starts, [("a", 1), ("small", 11), ("c", 16), ("large", 36)]);
         assert_eq!(table.find("small").unwrap().id, VolumeId(5), "the number of b is not reused");
@@ -621,9 +705,8 @@ mod tests {
         assert_eq!(
             table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
             "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
-                requested; request 10485760 bytes, leave the size out, or choose another name \
-             (`headtime volume set rec size=…` resizes \
-             it)"
+                requested; request 10485760 bytes or leave the size out (`headtime volume grow rec \
+                20971520` resizes it while it is served), or choose another name"
         );
         assert_eq!(table, before);
     }
@@ -638,9 +721,10 @@ mod tests {
             table.ensure(&spec).unwrap_err().to_string()
         };
         assert_eq!(
-            text(&mut table, spec("c", 60 * MIB)),
-            "volume c: 60 MiB (62914560 bytes) does not fit: 89 MiB is free, the largest run 50 \
-                MiB; request at most 52428800 bytes"
+            text(&mut table, spec("c", 90 * MIB)),
+            "volume c: 90 MiB (94371840 bytes) does not fit: 89 MiB is free on the drive, and a \
+                volume has at most 8 extents, so it can have at most 93323264 bytes; request \
+                that, or remove or shrink other volumes first"
         );
         assert_eq!(
             text(&mut table, spec("c", 1000)),
@@ -684,7 +768,7 @@ mod tests {
         let volume = |id: u32, name: &str, start: u64, len: u64| Volume {
             id: VolumeId(id),
             name: name.to_string(),
-            extent: Extent::from_numbers(start, len),
+            extents: Extent::from_numbers(start, len).into(),
             settings: VolumeSettings::default(),
         };
         let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(20_480) };
@@ -707,6 +791,22 @@ mod tests {
         ));
         assert!(matches!(check(vec![volume(10, "a", 2048, 1)]), Err(TableError::Number { .. })));
         assert!(matches!(check(vec![volume(0, "a", 2048, 1)]), Err(TableError::Number { .. })));
+        let apart = |extents: Vec<Extent>| {
+            let volume = volume(1, "a", 2048, 2048);
+            check(vec![Volume { extents: Extents::new(extents), ..volume }])
+        };
+        let extent = Extent::from_numbers;
+        assert_eq!(apart(vec![extent(8192, 2048), extent(2048, 5)]), Ok(()));
+        assert!(matches!(
+            apart(vec![extent(8192, 5), extent(2048, 2048)]),
+            Err(TableError::Extent { .. })
+        ));
+        assert!(matches!(
+            apart(vec![extent(2048, 4096), extent(4096, 5)]),
+            Err(TableError::Overlap { .. })
+        ));
+        let nine = (1..10).map(|nth| extent(nth * 2048, 2048)).collect();
+        assert!(matches!(apart(nine), Err(TableError::Extents { count: 9, .. })));
         for (start, len) in [(0, 1), (2049, 1), (2048, 0), (2048, 20_000), (2048, u64::MAX)] {
             assert!(
                 matches!(check(vec![volume(1, "a", start, len)]), Err(TableError::Extent { .. })),
@@ -728,10 +828,10 @@ mod tests {
         assert_eq!(size(&table, "a"), 15);
         let before = table.clone();
         assert_eq!(
-            table.change(&spec("a", 16 * MIB), true).unwrap_err().to_string(),
-            "volume a cannot grow to 16 MiB (16777216 bytes) at its address: 0 B is free after it, \
-                so it can have at most 15728640 bytes; request that, or add a larger volume and \
-             copy its content"
+            table.change(&spec("a", 79 * MIB), true).unwrap_err().to_string(),
+            "volume a cannot grow to 79 MiB (82837504 bytes): 63 MiB is free on the drive, and a \
+                volume has at most 8 extents, so it can have at most 81788928 bytes; request \
+                that, or remove or shrink other volumes first"
         );
         assert!(matches!(table.change(&spec("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
         assert!(matches!(table.change(&spec("a", 1000), true), Err(VolumeError::Size { .. })));
@@ -740,11 +840,98 @@ mod tests {
         assert_eq!(table, before, "invalid changes change nothing");
         table.change(&spec("a", 3 * MIB), true).unwrap();
         table.change(&spec("c", 83 * MIB), false).unwrap();
-        assert!(table.change(&spec("c", 84 * MIB), false).is_err(), "the copy lies there");
         assert_eq!(
-            (size(&table, "a"), size(&table, "c"), table.free().largest.get() / MIB),
+            (size(&table, "a"), size(&table, "c"), table.free().longest.get() / MIB),
             (3, 83, 12)
         );
+        table.check().unwrap();
+    }
+
+    /// A table of 100 MiB with volumes of these names, sizes in MiB, one after the other.
+    fn filled(volumes: &[(&str, u64)]) -> VolumeTable {
+        let mut table = table(100);
+        for (name, size) in volumes {
+            table.add(&spec(name, size * MIB)).unwrap();
+        }
+        table
+    }
+
+    /// The extents of a volume in MiB.
+    fn extents(table: &VolumeTable, name: &str) -> Vec<(u64, u64)> {
+        let extents = table.find(name).unwrap().extents.clone();
+        let mib = |extent: &Extent| (extent.start.get() / 2048, extent.len.get() / 2048);
+        extents.as_slice().iter().map(mib).collect()
+    }
+
+    #[test]
+    fn a_volume_grows_after_its_end_first_then_to_the_closest_extent_that_is_long_enough() {
+        let mut table =
+            filled(&[("a", 10), ("x", 5), ("b", 1), ("y", 20), ("c", 1), ("z", 8), ("d", 1)]);
+        for name in ["x", "y", "z"] {
+            table.remove(name).unwrap();
+        }
+        let mut extend = |name: &str, size: u64| {
+            table.change(&spec(name, size), false).unwrap();
+            table.check().unwrap();
+            extents(&table, name)
+        };
+        // After an odd end, its mebibyte is filled up before anything else.
+        assert_eq!(extend("a", 10 * MIB + 512), [(1, 10)]);
+        assert_eq!(extend("a", 21 * MIB), [(1, 15), (17, 6)], "the closest with 6 MiB");
+        assert_eq!(extend("a", 22 * MIB), [(1, 15), (17, 7)], "after its end");
+        assert_eq!(extend("d", 60 * MIB), [(46, 53), (38, 7)]);
+        // No free extent has 14 MiB.
+        assert_eq!(extend("a", 36 * MIB), [(1, 15), (17, 20), (45, 1)]);
+        let free = table.free();
+        assert_eq!(free, FreeSpace::default());
+        table.remove("a").unwrap();
+        assert_eq!(table.free().total, ByteSize::new(36 * MIB), "all of its extents are free");
+        table.change(&spec("d", 10 * MIB), true).unwrap();
+        assert_eq!(extents(&table, "d"), [(46, 10)], "a shrinking volume gives back its last ones");
+    }
+
+    #[test]
+    fn a_new_volume_has_several_extents_only_if_none_is_long_enough() {
+        let mut table = filled(&[("a", 10), ("b", 1), ("c", 20), ("d", 1), ("e", 66)]);
+        for name in ["a", "c"] {
+            table.remove(name).unwrap();
+        }
+        let mut with = table.clone();
+        with.add(&spec("new", 20 * MIB)).unwrap();
+        assert_eq!(extents(&with, "new"), [(12, 20)]);
+        table.add(&spec("new", 25 * MIB + 512)).unwrap();
+        assert_eq!(extents(&table, "new"), [(1, 10), (12, 15)], "in order of address");
+        table.check().unwrap();
+        assert_eq!(table.volumes()[0].name, "new", "volumes stay in order of address");
+    }
+
+    #[test]
+    fn a_volume_has_at_most_eight_extents() {
+        let names: Vec<String> = (0..40).map(|nth| format!("v{nth}")).collect();
+        let mut table = table(100);
+        for name in &names {
+            table.add(&spec(name, MIB)).unwrap();
+        }
+        table.add(&spec("rest", table.free().longest.get())).unwrap();
+        for name in names.iter().step_by(2) {
+            table.remove(name).unwrap();
+        }
+        assert_eq!(
+            table.free(),
+            FreeSpace {
+                total: ByteSize::new(20 * MIB),
+                longest: ByteSize::new(MIB),
+                largest: ByteSize::new(8 * MIB)
+            }
+        );
+        assert!(matches!(table.add(&spec("a", 8 * MIB + 512)), Err(VolumeError::NoSpace { .. })));
+        table.add(&spec("a", 7 * MIB)).unwrap();
+        assert!(matches!(
+            table.change(&spec("a", 9 * MIB), false),
+            Err(VolumeError::CannotGrow { largest, .. }) if largest.get() == 8 * MIB
+        ));
+        table.change(&spec("a", 8 * MIB), false).unwrap();
+        assert_eq!(extents(&table, "a").len(), 8);
         table.check().unwrap();
     }
 

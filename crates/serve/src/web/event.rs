@@ -183,6 +183,7 @@ impl WebMiss {
     fn of(request: &SlowRequest, exports: &Names<'_>, charges: &Charges, sector: u32) -> Self {
         let export = exports.place(Some((request.volume, request.class)));
         let export = export.map(|place| exports.0[place]);
+        let extents = export.map(|export| (export.name.as_str(), export.volume.extents()));
         let largest = request.went.named().into_iter().max_by_key(|(_, part)| *part);
         let waits = request.went;
         let waited = waits.own_queue
@@ -194,7 +195,7 @@ impl WebMiss {
         Self {
             request: ExplainedRequest::of(
                 request,
-                export.map(|export| (export.name.as_str(), export.volume.start)),
+                extents.as_ref().map(|(name, extents)| (*name, extents)),
                 sector,
             ),
             cause: largest.map_or_else(String::new, |(name, _)| name.to_owned()),

@@ -375,11 +375,13 @@ function drawPlatter(latest, until = 0) {
   }
   for (const [from] of platter.zones) circle(r(from), css("--line"));
   for (const { target, bytes, bytes_done } of status.scans) {
-    const [, from, to] = platter.volumes.find(([name]) => name === target) ?? ["", 0, 1];
+    const extents = platter.volumes.filter(([name]) => name === target);
     c.globalAlpha = 0.5;
-    const middle = (from + to) / 2;
-    ring(middle - (to - from) / 12, middle + (to - from) / 12, css("--scan"), 0,
-      bytes > 0 ? bytes_done / bytes : 1);
+    for (const [, from, to] of extents.length > 0 ? extents : [["", 0, 1]]) {
+      const middle = (from + to) / 2;
+      ring(middle - (to - from) / 12, middle + (to - from) / 12, css("--scan"), 0,
+        bytes > 0 ? bytes_done / bytes : 1);
+    }
     c.globalAlpha = 1;
   }
   circle(r(0), css("--soft"), 2);

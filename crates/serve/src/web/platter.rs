@@ -22,7 +22,7 @@ pub(super) struct WebPlatter {
     tracks: bool,
     /// The zones from the outside: first and last position, and sectors per track.
     zones: Vec<(f64, f64, u32)>,
-    /// The volumes: name, outermost and innermost position.
+    /// The extents of the volumes: name, outermost and innermost position.
     volumes: Vec<(String, f64, f64)>,
     /// The requests and reads for scans in the interval.
     heads: Vec<WebHead>,
@@ -145,15 +145,13 @@ impl WebPlatter {
                 write: work.op != Op::Read,
             });
         }
-        let volume = |export: &&&Export| {
-            let volume = &export.volume;
-            let sectors = volume.size().get() / u64::from(volume.sector.bytes());
-            let (start, last) = (volume.start, sectors.saturating_sub(1));
-            let (from, to) = positions.hull(start, Lba::new(start.get() + last));
-            (volume.name.clone(), from, to)
+        let of_volume = |export: &&Export| {
+            let (name, extents) = (export.volume.name.clone(), export.volume.extents());
+            let hulls = extents.as_slice().iter().map(|of| positions.hull(of.start, of.last()));
+            hulls.map(|(from, to)| (name.clone(), from, to)).collect::<Vec<_>>()
         };
         let ordinary = |export: &&&Export| export.name == export.volume.name;
-        let volumes = exports.iter().filter(ordinary).map(|export| volume(&export)).collect();
+        let volumes = exports.iter().filter(ordinary).flat_map(of_volume).collect();
         Self { tracks, zones: positions.zones(), volumes, heads, left_out }
     }
 }

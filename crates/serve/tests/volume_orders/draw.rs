@@ -20,6 +20,8 @@ pub(crate) fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
         let size = match rng.random_range(0..10) {
             0 => world.longest_gap() * SECTOR,
             1 => world.longest_gap() * SECTOR + SECTOR,
+            2 => world.largest() * SECTOR,
+            3 => world.largest() * SECTOR + SECTOR,
             _ => some_size(rng),
         };
         let settings = [("size".to_owned(), size.max(SECTOR).to_string())]
@@ -41,11 +43,7 @@ pub(crate) fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
         )
     };
     let (verb, name, mut settings) = match rng.random_range(0..15) {
-        0..=5 => (
-            "volume.set",
-            name,
-            vec![("size".to_owned(), new_size(world, volume, rng).to_string())],
-        ),
+        0..=5 => ("volume.set", name, vec![("size".to_owned(), new_size(world, volume, rng))]),
         6..=7 => ("volume.set", name, settings(true, rng)),
         8 => ("volume.set", BASE.to_owned(), settings(true, rng)),
         9 => (
@@ -75,13 +73,17 @@ fn some_size(rng: &mut ChaCha8Rng) -> u64 {
 }
 
 /// More or less than its size, the largest possible size, or a little more.
-fn new_size(world: &World, volume: &VolumeStatus, rng: &mut ChaCha8Rng) -> u64 {
+fn new_size(world: &World, volume: &VolumeStatus, rng: &mut ChaCha8Rng) -> String {
     let most = world.most(volume) * SECTOR;
-    match rng.random_range(0..8) {
+    let size = match rng.random_range(0..8) {
         0 => most,
         1 => most + SECTOR,
         2..=4 => (volume.size_bytes + some_size(rng)).min(most),
         _ => some_size(rng).min(most),
+    };
+    match size.checked_sub(volume.size_bytes) {
+        Some(more) if more > 0 && rng.random() => format!("+{more}"),
+        _ => size.to_string(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::blocks::{BLOCK, Blocks, SECTORS};
 use crate::common::Spawned;
 use crate::common::client::Client;
 use crate::draw::draw;
-use crate::model::{Ledger, Order, World, bare};
+use crate::model::{Ledger, Order, World, bare, place};
 
 /// A running server and everything known about it.
 pub(crate) struct Life {
@@ -170,7 +170,7 @@ impl Life {
         after.check();
         let goes = order.verb == "volume.remove" && !order.is_of_class();
         let under_way = match &writer {
-            Some(export) => self.write(export, rng).await,
+            Some(export) => self.write(export, &after, rng).await,
             None => UnderWay::new(),
         };
         self.ledger.begin(&after, (self.clock)());
@@ -262,7 +262,8 @@ impl Life {
 
     async fn write_alone(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
         let Some(export) = self.some_export(rng).await else { return Ok(()) };
-        let under_way = self.write(&export, rng).await;
+        let world = self.world.clone();
+        let under_way = self.write(&export, &world, rng).await;
         let Some(mut opened) = self.clients.remove(&export) else { return Ok(()) };
         let alive = finish(
             &mut opened,
@@ -279,8 +280,8 @@ impl Life {
         Ok(())
     }
 
-    /// Sends writes to a few blocks of an export.
-    async fn write(&mut self, export: &str, rng: &mut ChaCha8Rng) -> UnderWay {
+    /// Sends writes to a few blocks of an export while the volumes become those of `after`.
+    async fn write(&mut self, export: &str, after: &World, rng: &mut ChaCha8Rng) -> UnderWay {
         let mut places = self.places(export, 8, rng);
         places.sort_unstable();
         places.dedup();
@@ -289,16 +290,16 @@ impl Life {
         let Some(opened) = self.clients.get_mut(export).filter(|opened| opened.writable) else {
             return under_way;
         };
-        let Some(volume) = world.volumes.iter().find(|volume| volume.number == opened.number)
-        else {
-            return under_way;
+        let of = |world: &World| {
+            world.volumes.iter().find(|volume| volume.number == opened.number).cloned()
         };
+        let Some(now) = of(world) else { return under_way };
+        let then = of(after).unwrap_or_else(|| now.clone());
         for offset in places {
-            let (number, payload) = self.blocks.begin(
-                volume.first_sector / SECTORS + offset / BLOCK as u64,
-                volume.number,
-                clock(),
-            );
+            // What a volume keeps stays where it is; what it gains is where it is afterwards.
+            let volume = if offset < now.size_bytes { &now } else { &then };
+            let (number, payload) =
+                self.blocks.begin(place(volume, offset) / SECTORS, volume.number, clock());
             let id = opened.client.submit(NbdCommand::Write {
                 offset,
                 payload,
@@ -337,7 +338,7 @@ impl Life {
                 .read(*offset, BLOCK as u32)
                 .await
                 .unwrap_or_else(|error| panic!("{export} at {offset}: {error}"));
-            self.blocks.check_now(volume.first_sector / SECTORS + offset / BLOCK as u64, &content);
+            self.blocks.check_now(place(volume, *offset) / SECTORS, &content);
         }
         Ok(())
     }

@@ -4,11 +4,14 @@
 //! The model knows volumes as an administrator sees them and shares no code with the server's
 //! table.
 
-use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
+use headtime_serve::control::{
+    ClassStatus, ExtentStatus, VolumeAnswer, VolumeArguments, VolumeStatus,
+};
 use headtime_serve::volumes::{ALIGNMENT_BYTES, AREA_BYTES, Volume, VolumeClass};
 
 pub(crate) const SECTOR: u64 = 512;
 const MIB_SECTORS: u64 = ALIGNMENT_BYTES / SECTOR;
+const MAX_EXTENTS: usize = 8;
 
 /// A command as it is sent over the control socket.
 #[derive(Clone, Debug)]
@@ -22,9 +25,14 @@ impl Order {
         self.arguments.settings.get(key).map(String::as_str)
     }
 
-    /// The requested size in bytes; commands of these tests use plain bytes.
-    pub(crate) fn size(&self) -> Option<u64> {
-        self.setting("size").map(|text| text.parse().expect("sizes are written in bytes"))
+    /// The requested size of the volume in bytes; commands of these tests use plain bytes.
+    pub(crate) fn size(&self, volume: Option<&VolumeStatus>) -> Option<u64> {
+        let bytes = |text: &str| text.parse::<u64>().expect("sizes are written in bytes");
+        let text = self.setting("size")?;
+        Some(match text.strip_prefix('+') {
+            Some(more) => volume.map_or(0, |volume| volume.size_bytes) + bytes(more),
+            None => bytes(text),
+        })
     }
 
     /// The volume of the command.
@@ -48,6 +56,11 @@ pub(crate) fn bare(status: &VolumeStatus) -> VolumeStatus {
 pub(crate) fn reported(volumes: &[Volume]) -> Vec<VolumeStatus> {
     let of = |volume: &Volume| {
         let settings = &volume.settings;
+        let extents = volume.extents.as_slice().iter().map(|extent| ExtentStatus {
+            first_sector: extent.start.get(),
+            sectors: extent.len.get(),
+        });
+        let extents: Vec<ExtentStatus> = extents.collect();
         let class =
             |(class, of): (VolumeClass, headtime_serve::volumes::ClassSettings)| ClassStatus {
                 export: class.export(&volume.name),
@@ -63,8 +76,9 @@ pub(crate) fn reported(volumes: &[Volume]) -> Vec<VolumeStatus> {
         VolumeStatus {
             name: volume.name.clone(),
             number: volume.id.0,
-            size_bytes: volume.extent.len.get() * SECTOR,
-            first_sector: volume.extent.start.get(),
+            size_bytes: extents.iter().map(|extent| extent.sectors).sum::<u64>() * SECTOR,
+            first_sector: extents[0].first_sector,
+            extents,
             read_only: settings.read_only,
             description: settings.description.clone(),
             always_served: settings.always_served,
@@ -89,30 +103,66 @@ impl World {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// The end of the sectors for volumes; the copy of the table follows.
+    /// The end of the whole mebibytes for volumes; the copy of the table follows.
     fn end(&self) -> u64 {
-        self.capacity - AREA_BYTES / SECTOR
+        (self.capacity - AREA_BYTES / SECTOR) / MIB_SECTORS * MIB_SECTORS
+    }
+
+    /// The number of the volume that has each mebibyte of the drive, if one has.
+    fn owners(&self) -> Vec<Option<u32>> {
+        let mut owners = vec![None; (self.end() / MIB_SECTORS) as usize];
+        for volume in &self.volumes {
+            for extent in &volume.extents {
+                let end = (extent.first_sector + extent.sectors).div_ceil(MIB_SECTORS);
+                for owner in &mut owners[(extent.first_sector / MIB_SECTORS) as usize..end as usize]
+                {
+                    assert_eq!(*owner, None, "volumes overlap: {:?}", self.volumes);
+                    *owner = Some(volume.number);
+                }
+            }
+        }
+        owners
+    }
+
+    /// The free extents in mebibytes: first and number, the longest first.
+    fn gaps(&self) -> Vec<(u64, u64)> {
+        let mut gaps: Vec<(u64, u64)> = Vec::new();
+        let owners = self.owners();
+        for (index, _) in owners.iter().enumerate().skip(1).filter(|(_, owner)| owner.is_none()) {
+            match gaps.last_mut() {
+                Some((first, count)) if *first + *count == index as u64 => *count += 1,
+                _ => gaps.push((index as u64, 1)),
+            }
+        }
+        gaps.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        gaps
     }
 
     /// The sectors of the longest free extent.
     pub(crate) fn longest_gap(&self) -> u64 {
-        let ends = std::iter::once(AREA_BYTES / SECTOR).chain(self.volumes.iter().map(end));
-        let starts = self.volumes.iter().map(|volume| volume.first_sector).chain([self.end()]);
-        ends.zip(starts)
-            .map(|(end, start)| start.saturating_sub(end.next_multiple_of(MIB_SECTORS)))
-            .max()
-            .unwrap_or(0)
+        self.gaps().first().map_or(0, |(_, count)| count * MIB_SECTORS)
     }
 
-    /// The largest possible size of a volume at its address, in sectors.
+    /// The largest possible size of a new volume, in sectors.
+    pub(crate) fn largest(&self) -> u64 {
+        self.gaps().iter().take(MAX_EXTENTS).map(|(_, count)| count * MIB_SECTORS).sum()
+    }
+
+    /// The largest possible size of a volume with its extents, in sectors.
+    fn max_in_place(&self, volume: &VolumeStatus) -> u64 {
+        let end = end(volume).next_multiple_of(MIB_SECTORS);
+        let gaps = self.gaps();
+        let after = gaps.iter().find(|(first, _)| first * MIB_SECTORS == end);
+        volume.size_bytes / SECTOR + end - self::end(volume)
+            + after.map_or(0, |(_, count)| count * MIB_SECTORS)
+    }
+
+    /// The largest possible size of a volume, in sectors.
     pub(crate) fn most(&self, volume: &VolumeStatus) -> u64 {
-        let after = self
-            .volumes
-            .iter()
-            .map(|other| other.first_sector)
-            .filter(|first| *first > volume.first_sector)
-            .min();
-        after.unwrap_or(self.end()) - volume.first_sector
+        let end = end(volume).next_multiple_of(MIB_SECTORS);
+        let elsewhere = self.gaps().into_iter().filter(|(first, _)| first * MIB_SECTORS != end);
+        let further = elsewhere.take(MAX_EXTENTS - volume.extents.len());
+        self.max_in_place(volume) + further.map(|(_, count)| count * MIB_SECTORS).sum::<u64>()
     }
 
     /// The reservations of all exports except `but`, in percent.
@@ -129,15 +179,30 @@ impl World {
     /// metadata, or share a name or number.
     pub(crate) fn check(&self) {
         for (index, volume) in self.volumes.iter().enumerate() {
+            let mut sectors = 0;
+            for (nth, extent) in volume.extents.iter().enumerate() {
+                let end = extent.first_sector + extent.sectors;
+                assert!(
+                    extent.first_sector % MIB_SECTORS == 0
+                        && extent.first_sector * SECTOR >= AREA_BYTES,
+                    "{volume:?} begins where none may"
+                );
+                assert!(
+                    end <= self.end() && extent.sectors > 0,
+                    "{volume:?} leaves the drive of {} sectors",
+                    self.capacity
+                );
+                assert!(
+                    extent.sectors % MIB_SECTORS == 0 || nth + 1 == volume.extents.len(),
+                    "{volume:?} has a block in two extents"
+                );
+                sectors += extent.sectors;
+            }
             assert!(
-                volume.first_sector % MIB_SECTORS == 0
-                    && volume.first_sector * SECTOR >= AREA_BYTES,
-                "{volume:?} begins where none may"
-            );
-            assert!(
-                end(volume) <= self.end() && volume.size_bytes > 0,
-                "{volume:?} leaves the drive of {} sectors",
-                self.capacity
+                volume.extents.len() <= MAX_EXTENTS
+                    && sectors * SECTOR == volume.size_bytes
+                    && volume.first_sector == volume.extents[0].first_sector,
+                "{volume:?}"
             );
             assert!(
                 volume.number <= self.highest,
@@ -150,17 +215,18 @@ impl World {
                     "two volumes are one: {volume:?} and {other:?}"
                 );
                 assert!(
-                    end(volume) <= other.first_sector,
-                    "two volumes overlap, or are out of order: {volume:?} and {other:?}"
+                    volume.first_sector < other.first_sector,
+                    "two volumes are out of order: {volume:?} and {other:?}"
                 );
             }
         }
+        self.owners();
     }
 
     /// A part of the error message that a command must get; `None` if it must succeed.
     pub(crate) fn refusal(&self, order: &Order, in_use: bool) -> Option<&'static str> {
         let volume = self.find(order.volume());
-        let sectors = order.size().map(|bytes| bytes / SECTOR);
+        let sectors = order.size(volume).map(|bytes| bytes / SECTOR);
         let reserve = order.setting("reserve").map_or(0.0, |text| {
             text.trim_end_matches('%').parse().expect("shares are written in percent")
         });
@@ -169,7 +235,7 @@ impl World {
             ("volume.add", Some(_)) if !order.is_of_class() => Some("on the drive already"),
             ("volume.add", None)
                 if !order.is_of_class()
-                    && sectors.is_some_and(|sectors| sectors > self.longest_gap()) =>
+                    && sectors.is_some_and(|sectors| sectors > self.largest()) =>
             {
                 Some("does not fit")
             }
@@ -213,6 +279,11 @@ impl World {
         };
         let requested = match at {
             None => {
+                assert_eq!(
+                    now.extents.len() > 1,
+                    now.size_bytes > self.longest_gap() * SECTOR,
+                    "{order:?} has as few extents as possible: {now:?}"
+                );
                 assert!(
                     now.number > self.highest,
                     "{order:?}: the number {} was another volume's",
@@ -240,7 +311,7 @@ impl World {
                         .chain(now.classes.iter().skip(1).cloned())
                         .collect(),
                     scans: Vec::new(),
-                    ..now
+                    ..now.clone()
                 }
             }
             Some(at) => std::mem::replace(&mut after.volumes[at], now.clone()),
@@ -288,7 +359,20 @@ impl World {
                 text.trim_end_matches(|character: char| !character.is_ascii_digit()).parse::<f64>();
             match (key.as_str(), class) {
                 ("size", _) => {
-                    volume.size_bytes = text.parse().expect("sizes are written in bytes")
+                    let before = volume.clone();
+                    volume.size_bytes = order.size(Some(&before)).expect("it is there");
+                    volume.extents.clone_from(&now.extents);
+                    let kept = before.size_bytes.min(volume.size_bytes) / SECTOR;
+                    assert_eq!(
+                        first(&before.extents, kept),
+                        first(&now.extents, kept),
+                        "{order:?} moves what it keeps"
+                    );
+                    assert!(
+                        now.extents.len() <= before.extents.len()
+                            || volume.size_bytes > self.max_in_place(&before) * SECTOR,
+                        "{order:?} could grow in place: {before:?} to {now:?}"
+                    );
                 }
                 ("description", _) => volume.description.clone_from(text),
                 ("read_only", _) => volume.read_only = text == "true",
@@ -321,9 +405,32 @@ fn nothing_promised() -> ClassStatus {
     }
 }
 
-/// The end of a volume's sectors.
+/// The end of a volume's last extent.
 fn end(volume: &VolumeStatus) -> u64 {
-    volume.first_sector + volume.size_bytes / SECTOR
+    volume.extents.last().map_or(0, |extent| extent.first_sector + extent.sectors)
+}
+
+/// The first `sectors` sectors of these extents.
+fn first(extents: &[ExtentStatus], mut sectors: u64) -> Vec<ExtentStatus> {
+    let mut first = Vec::new();
+    for extent in extents {
+        let part = ExtentStatus { sectors: extent.sectors.min(sectors), ..*extent };
+        first.extend((part.sectors > 0).then_some(part));
+        sectors -= part.sectors;
+    }
+    first
+}
+
+/// The sector of the drive at this offset of a volume; after its end, the sector that would follow.
+pub(crate) fn place(volume: &VolumeStatus, offset_bytes: u64) -> u64 {
+    let mut offset = offset_bytes / SECTOR;
+    for extent in &volume.extents {
+        if offset < extent.sectors {
+            return extent.first_sector + offset;
+        }
+        offset -= extent.sectors;
+    }
+    end(volume) + offset
 }
 
 /// The possible volumes and the times of their changes.

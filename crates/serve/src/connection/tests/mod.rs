@@ -167,7 +167,7 @@ impl Bench {
             let volume = Volume {
                 id: VolumeId(index as u32 + 1),
                 name: name.to_string(),
-                extent,
+                extents: extent.into(),
                 settings: settings.clone(),
             };
             exports.serve(&LiveVolume::new(&volume, SectorSize::B512), blocks);
