@@ -167,7 +167,7 @@ fn marks_tell_what_was_written_since_a_region_came_last() {
     let place = Place::new(Kind::Memory);
     let drive = filled(&place, Kind::Memory).expect("memory is to be had");
     let handle = drive.handle();
-    let marks = Arc::new(WriteMarks::new(Extent::from_numbers(0, SECTORS), Sectors::new(2048)));
+    let marks = Arc::new(WriteMarks::new([Extent::from_numbers(0, SECTORS)], Sectors::new(2048)));
     handle.watch_writes(&marks).expect("the drive is open");
     write(&handle, Kind::Memory, Extent::from_numbers(2040, 16), 2);
     handle.run(Io::discard(Extent::from_numbers(8192, 8))).result.expect("it can be discarded");

@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use common::client::Client;
@@ -12,9 +13,10 @@ use common::{Sandbox, noise};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::{
-    ControlClient, ControlError, ErrorReplyKind, ExtentStatus, VolumeAnswer, VolumeArguments,
-    VolumeStatus,
+    ControlClient, ControlError, ErrorReplyKind, ExtentStatus, ScanArguments, VolumeAnswer,
+    VolumeArguments, VolumeStatus,
 };
+use headtime_serve::scans::{ScanState, ScanStatus};
 use headtime_serve::{Server, default_control_socket};
 
 const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
@@ -463,4 +465,81 @@ fn a_volume_grows_over_its_neighbor_under_a_client_and_keeps_its_data_over_resta
     let answer = done(&mut orders, "volume.remove", &gone);
     assert_eq!((answer.free_bytes, version()), ((62 - 8) * MIB, 2), "both extents are free");
     drop(server);
+}
+
+#[test]
+fn a_volume_of_several_extents_is_scanned_in_its_own_order() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    grow_over_a_neighbor(&mut orders);
+    let content = noise(6, 16 << 20);
+    runtime().block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(0, content.clone()).await.unwrap();
+        let mut b = Client::open(&sandbox.socket(), "b").await.unwrap();
+        b.write(0, noise(7, 8 << 20)).await.unwrap();
+    });
+    let copy = sandbox.path("copy.img");
+    let backup = ScanArguments { to: Some(copy.clone()), ..scan("backup") };
+    assert_eq!(scanned(&mut orders, &backup).bytes_done, 16 * MIB);
+    assert_eq!(std::fs::read(&copy).unwrap(), content);
+
+    let range = Some("7680KiB..9MiB".to_owned());
+    let (part, to) = (sandbox.path("part.img"), Some(sandbox.path("part.img")));
+    scanned(&mut orders, &ScanArguments { to, range: range.clone(), ..scan("backup") });
+    assert_eq!(std::fs::read(&part).unwrap(), content[7680 << 10..9 << 20]);
+    // Its first mebibyte lies in both extents.
+    let digests = ScanArguments { digests: true, range, ..scan("scrub") };
+    scanned(&mut orders, &digests);
+    runtime().block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(8 * MIB, content[8 << 20..][..4096].to_vec()).await.unwrap();
+    });
+    let found = scanned(&mut orders, &digests).digests.unwrap();
+    assert_eq!((found.compared, found.not_compared, found.changed.sectors), (1, 1, 0));
+
+    // A change in the second extent, first through the server, then beside it.
+    let digests = ScanArguments { digests: true, ..scan("scrub") };
+    let again = ScanArguments { again: true, ..digests.clone() };
+    let table = scanned(&mut orders, &again).digests.unwrap().table;
+    runtime().block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(9 * MIB, noise(8, 4096)).await.unwrap();
+    });
+    let found = scanned(&mut orders, &digests).digests.unwrap();
+    assert_eq!((found.compared, found.not_compared, found.changed.sectors), (15, 1, 0));
+    assert_ne!(found.table, table);
+    let file = std::fs::File::options().write(true).open(sandbox.path("drive.img")).unwrap();
+    file.write_all_at(&[1; 512], 18 * MIB + 512).unwrap();
+    let found = scanned(&mut orders, &digests).digests.unwrap();
+    // By the drive's addresses.
+    assert_eq!(found.changed.ranges, [(18 * 2048, 2048)]);
+    drop(server);
+    let server = sandbox.serve(ANY);
+    let mut orders = control(&server);
+    assert_eq!(scanned(&mut orders, &digests).digests.unwrap().compared, 16, "over a restart");
+    let grown = VolumeArguments { dry_run: true, ..order("a", &[("size", "+1MiB")]) };
+    done(&mut orders, "volume.set", &grown);
+    drop(server);
+}
+
+fn scan(task: &str) -> ScanArguments {
+    let (target, task) = (Some("a".to_owned()), Some(task.to_owned()));
+    ScanArguments { target, task, ..ScanArguments::default() }
+}
+
+/// Starts a scan and waits for its end.
+fn scanned(control: &mut ControlClient, start: &ScanArguments) -> ScanStatus {
+    let mut answer = control.scan("scan.start", start).unwrap();
+    let ask = ScanArguments { target: start.target.clone(), task: start.task.clone(), ..scan("") };
+    loop {
+        let status = answer.scans.remove(0);
+        match status.state {
+            ScanState::Running => std::thread::sleep(Duration::from_millis(20)),
+            ScanState::Complete => return status,
+            other => panic!("{other:?}: {status:?}"),
+        }
+        answer = control.scan("scan.status", &ask).unwrap();
+    }
 }

@@ -295,7 +295,7 @@ const OVERFLOW: u64 = 8;
 const FAILURE_COSTS: u64 = 512;
 const MIN_OVERFLOW: u64 = 16 << 20;
 
-/// Marks of the written regions of a run of sectors, one bit each. The engine sets a bit when it
+/// Marks of the written regions of extents, one bit each. The engine sets a bit when it
 /// receives a change of sectors and again when the change completes. The reader of a region clears
 /// its bit.
 ///
@@ -303,21 +303,30 @@ const MIN_OVERFLOW: u64 = 16 << 20;
 /// left.
 #[derive(Debug)]
 pub struct WriteMarks {
-    extent: Extent,
+    /// With the number of sectors before each.
+    extents: Vec<(Extent, u64)>,
     region: u64,
     words: Vec<AtomicU64>,
 }
 
 impl WriteMarks {
-    /// Nothing of `extent` was written; in regions of `region` sectors from its start.
+    /// Nothing of these extents was written; in regions of `region` sectors from the start of the
+    /// first. They count on from one extent to the next.
     ///
     /// # Panics
     /// When `region` is zero.
     #[must_use]
-    pub fn new(extent: Extent, region: Sectors) -> Self {
-        let regions = extent.len.get().div_ceil(region.get());
+    pub fn new(extents: impl IntoIterator<Item = Extent>, region: Sectors) -> Self {
+        let mut sectors = 0;
+        let placed = extents.into_iter().map(|extent| {
+            let before = sectors;
+            sectors += extent.len.get();
+            (extent, before)
+        });
+        let extents = placed.collect();
+        let regions = sectors.div_ceil(region.get());
         Self {
-            extent,
+            extents,
             region: region.get(),
             words: (0..regions.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -330,9 +339,12 @@ impl WriteMarks {
 
     /// These sectors were written, as far as they belong here.
     pub fn mark(&self, written: Extent) {
-        let Some(inside) = written.intersection(self.extent) else { return };
-        for region in self.number(inside.start)..=self.number(inside.last()) {
-            self.words[(region / 64) as usize].fetch_or(1 << (region % 64), Ordering::AcqRel);
+        for (extent, before) in &self.extents {
+            let Some(inside) = written.intersection(*extent) else { continue };
+            let number = |lba: Lba| (before + (lba - extent.start).get()) / self.region;
+            for region in number(inside.start)..=number(inside.last()) {
+                self.words[(region / 64) as usize].fetch_or(1 << (region % 64), Ordering::AcqRel);
+            }
         }
     }
 
@@ -355,24 +367,19 @@ impl WriteMarks {
     /// The part of `extent` that lies in one region with its beginning, and whether that region was
     /// marked; it is not any more. What lies outside is in no region.
     fn take_region(&self, extent: Extent) -> (Extent, bool) {
-        if extent.start < self.extent.start {
-            let end = extent.end().min(self.extent.start);
+        let within = self.extents.iter().find(|(own, _)| own.contains(extent.start));
+        let Some((own, before)) = within else {
+            let after = self.extents.iter().map(|(own, _)| own.start);
+            let next = after.filter(|start| *start > extent.start).min();
+            let end = extent.end().min(next.unwrap_or(extent.end()));
             return (Extent::new(extent.start, end - extent.start), false);
-        }
-        if extent.start >= self.extent.end() {
-            return (extent, false);
-        }
-        let region = self.number(extent.start);
-        let region_end = Lba::new(
-            (self.extent.start.get() + (region + 1) * self.region).min(self.extent.end().get()),
-        );
+        };
+        let region = (before + (extent.start - own.start).get()) / self.region;
+        let rest = Sectors::new((region + 1) * self.region - before);
+        let end = extent.end().min(own.end()).min(own.start + rest);
         let bit = 1 << (region % 64);
-        let before = self.words[(region / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
-        (Extent::new(extent.start, extent.end().min(region_end) - extent.start), before & bit != 0)
-    }
-
-    fn number(&self, lba: Lba) -> u64 {
-        (lba - self.extent.start).get() / self.region
+        let marked = self.words[(region / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
+        (Extent::new(extent.start, end - extent.start), marked & bit != 0)
     }
 }
 
@@ -442,7 +449,7 @@ mod tests {
 
     #[test]
     fn each_event_lies_in_one_region_and_reports_a_write_once() {
-        let marks = Arc::new(WriteMarks::new(Extent::from_numbers(10, 25), Sectors::new(10)));
+        let marks = Arc::new(WriteMarks::new([Extent::from_numbers(10, 25)], Sectors::new(10)));
         marks.mark(Extent::from_numbers(0, 12));
         marks.mark(Extent::from_numbers(30, 100));
         let feed = feed(false, u64::MAX, Some(marks));
@@ -462,6 +469,23 @@ mod tests {
             [(5, 5, false), (10, 10, true), (20, 10, false), (30, 5, true), (35, 5, false)]
         );
         assert_eq!(tell(10, 25), [(10, 10, false), (20, 10, false), (30, 5, false)]);
+    }
+
+    #[test]
+    fn a_region_over_the_end_of_an_extent_goes_on_in_the_next() {
+        let extents = [Extent::from_numbers(40, 15), Extent::from_numbers(10, 10)];
+        let marks = WriteMarks::new(extents, Sectors::new(10));
+        marks.mark(Extent::from_numbers(12, 1));
+        assert_eq!(marks.words(), [0b010]);
+        let take = |start, len| {
+            let (part, marked) = marks.take_region(Extent::from_numbers(start, len));
+            (part.start.get(), part.len.get(), marked)
+        };
+        assert_eq!(take(30, 20), (30, 10, false), "before the extent");
+        assert_eq!(take(40, 20), (40, 10, false));
+        assert_eq!(take(50, 20), (50, 5, true), "the first part of the region");
+        assert_eq!(take(10, 20), (10, 5, false), "the rest of it");
+        assert_eq!(take(15, 20), (15, 5, false));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use headtime_tasks::{Scan, TASKS, TaskKind};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
+use super::addresses::Addresses;
 use super::files::{StateFile, StateLock};
 use super::status::{ScanState, ScanStatus};
 use super::{ScanError, ScanRange, Scans, StartScan, WHOLE_DRIVE, identity};
@@ -237,7 +238,9 @@ impl Remembered {
             _ => ScanState::Stopped,
         };
         let reason = if state == ScanState::Broken { note("reason") } else { String::new() };
-        Some(ScanStatus { state, reason, output: note("output"), ..ScanStatus::of(&scan, empty) })
+        let addresses = Addresses::new(scan.subject().extent.into());
+        let of_scan = ScanStatus::of(&scan, &addresses, empty);
+        Some(ScanStatus { state, reason, output: note("output"), ..of_scan })
     }
 
     /// Removes the state of a scan and returns its last status.

@@ -8,6 +8,7 @@
 //! [`ScanAlone`] scans a drive without a server: the same scans, files and commands, for one task
 //! and without clients.
 
+mod addresses;
 mod alone;
 mod files;
 mod identity;
@@ -38,6 +39,7 @@ use headtime_tasks::{
 use headtime_units::{ByteRange, Extent, Lba, Sectors, Share};
 use jiff::Zoned;
 
+use addresses::{Addresses, EXTENTS};
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
@@ -127,12 +129,6 @@ pub enum ScanError {
             whole drive"
     )]
     UnknownTarget { target: String, known: String },
-    /// A volume of several extents.
-    #[error(
-        "volume {target} has {count} extents, and a scan covers one; scan the whole drive \
-            ({WHOLE_DRIVE}) instead"
-    )]
-    Extents { target: String, count: usize },
     /// No such scan.
     #[error("there is no {task} of {target}; start one first")]
     NotThere { target: String, task: TaskKind },
@@ -498,6 +494,7 @@ impl Scans {
     fn new_runner(&self, start: &StartScan) -> Result<NewRunner, ScanError> {
         let range = self.range_of(start)?;
         let subject = self.subject(&start.target, range)?;
+        let addresses = self.addresses_of(&start.target)?;
         let bytes = subject.sector_size.bytes_of(subject.extent.len);
         let mut settings = TaskSettings { digests: start.digests, ..start.task.into() };
         let mut output = None;
@@ -519,6 +516,7 @@ impl Scans {
         let mut scan = Scan::start(subject, settings, self.handle.physical_block());
         let begun =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        scan.set_note(EXTENTS, addresses.note());
         scan.set_note("begun", begun.to_string());
         scan.set_note("boot", this_boot());
         scan.set_note("output", path);
@@ -531,8 +529,8 @@ impl Scans {
         }
         let mut first = Vec::new();
         scan.begin(&mut first);
-        let marks = self.marks_of(&scan);
-        Ok(NewRunner { scan, marks, output, first, phase: Phase::Running })
+        let marks = self.marks_of(&scan, &addresses);
+        Ok(NewRunner { scan, addresses, marks, output, first, phase: Phase::Running })
     }
 
     /// Loads the stored state of a scan, if there is one.
@@ -558,6 +556,7 @@ impl Scans {
                 return unreadable(format!("{} cannot be read: {error}", files.path().display()));
             }
         };
+        let addresses = self.addresses_of(target)?;
         let whole = self.subject(target, None)?;
         let loaded = Scan::inspect(&bytes).and_then(|loaded| {
             // A range that the target no longer has is not of these sectors.
@@ -575,7 +574,11 @@ impl Scans {
                 return unreadable(format!("{}: {error}", files.path().display()));
             }
         };
-        let marks = self.marks_of(&scan);
+        if scan.note(EXTENTS).unwrap_or_default() != addresses.note() {
+            let path = files.path().display();
+            return unreadable(format!("{path}: it is of other extents of the volume"));
+        }
+        let marks = self.marks_of(&scan, &addresses);
         if let Some(marks) = &marks {
             let known = closed.then(|| words_of(scan.note("marks").unwrap_or_default())).flatten();
             if !known.is_some_and(|words| marks.set_words(&words)) {
@@ -600,7 +603,8 @@ impl Scans {
         }
         scan.set_note("boot", this_boot());
         self.note_section(&mut scan);
-        self.launch(NewRunner { scan, marks, output, first: Vec::new(), phase }).map(Some)
+        let first = Vec::new();
+        self.launch(NewRunner { scan, addresses, marks, output, first, phase }).map(Some)
     }
 
     /// Opens the image of an interrupted backup and replays its journal.
@@ -635,7 +639,7 @@ impl Scans {
     }
 
     fn launch(&self, new: NewRunner) -> Result<Slot, ScanError> {
-        let NewRunner { scan, marks, output, first, phase } = new;
+        let NewRunner { scan, addresses, marks, output, first, phase } = new;
         let (target, task) = (scan.subject().target.clone(), scan.kind());
         let files = self.files(&target, task);
         let status = ScanStatus {
@@ -657,6 +661,7 @@ impl Scans {
         let mut runner = Runner {
             handle,
             scan,
+            addresses,
             marks,
             output,
             files,
@@ -682,7 +687,7 @@ impl Scans {
 
     /// The requested range within the target; `None` for all of it.
     fn range_of(&self, start: &StartScan) -> Result<Option<ScanRange>, ScanError> {
-        let extent = self.extent_of(&start.target)?;
+        let extent = self.addresses_of(&start.target)?.extent();
         let range = start.range.map(|range| {
             ScanRange::within(range, &start.target, extent.len, self.handle.sector_size())
         });
@@ -690,7 +695,7 @@ impl Scans {
     }
 
     fn subject(&self, target: &str, range: Option<ScanRange>) -> Result<ScanSubject, ScanError> {
-        let (whole, sector) = (self.extent_of(target)?, self.handle.sector_size());
+        let (whole, sector) = (self.addresses_of(target)?.extent(), self.handle.sector_size());
         let extent = range.map_or(Ok(whole), |range| range.extent(target, whole, sector))?;
         Ok(ScanSubject {
             drive: self.drive,
@@ -700,10 +705,10 @@ impl Scans {
         })
     }
 
-    fn extent_of(&self, target: &str) -> Result<Extent, ScanError> {
+    fn addresses_of(&self, target: &str) -> Result<Addresses, ScanError> {
         let targets = self.targets();
         let found = targets.iter().find(|(name, _)| name == target);
-        let extents = found.map(|(_, extents)| extents.as_slice()).ok_or_else(|| {
+        found.map(|(_, extents)| Addresses::new(extents.clone())).ok_or_else(|| {
             let known: Vec<&str> = targets
                 .iter()
                 .map(|(name, _)| name.as_str())
@@ -711,11 +716,7 @@ impl Scans {
                 .collect();
             let known = if known.is_empty() { "no volumes".to_owned() } else { known.join(", ") };
             ScanError::UnknownTarget { target: target.to_owned(), known }
-        })?;
-        match extents {
-            [extent] => Ok(*extent),
-            _ => Err(ScanError::Extents { target: target.to_owned(), count: extents.len() }),
-        }
+        })
     }
 
     fn sections(&self) -> MutexGuard<'_, Vec<StartScan>> {
@@ -733,9 +734,10 @@ impl Scans {
     }
 
     /// The record of writes for a scan with digests; other scans need none.
-    fn marks_of(&self, scan: &Scan) -> Option<Arc<WriteMarks>> {
+    fn marks_of(&self, scan: &Scan, addresses: &Addresses) -> Option<Arc<WriteMarks>> {
         let region = Sectors::new(REGION_BYTES / u64::from(scan.subject().sector_size.bytes()));
-        scan.digests().map(|_| Arc::new(WriteMarks::new(scan.subject().extent, region)))
+        scan.digests()
+            .map(|_| Arc::new(WriteMarks::new(addresses.on_drive(scan.subject().extent), region)))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, TaskKind), Slot>> {
@@ -746,6 +748,7 @@ impl Scans {
 /// The parts of a new runner.
 struct NewRunner {
     scan: Scan,
+    addresses: Addresses,
     marks: Option<Arc<WriteMarks>>,
     output: Option<OutputFile>,
     /// Output that precedes everything else.

@@ -23,6 +23,7 @@ use jiff::{Timestamp, Zoned};
 use rustix::io::Errno;
 
 use super::WallClock;
+use super::addresses::Addresses;
 use super::files::{Journal, StateFile};
 use super::output::{OutputFile, dated_output};
 use super::status::{ScanState, ScanStatus};
@@ -55,6 +56,7 @@ pub(super) struct CommandMessage {
 pub(super) struct Runner {
     pub(super) handle: DriveHandle,
     pub(super) scan: Scan,
+    pub(super) addresses: Addresses,
     pub(super) marks: Option<Arc<WriteMarks>>,
     pub(super) output: Option<OutputFile>,
     pub(super) files: Option<StateFile>,
@@ -357,13 +359,20 @@ impl Runner {
         source: ReadSource,
     ) {
         let mut out = Vec::new();
-        self.scan.deliver(extent, read, written, source, &mut out);
+        let sector = self.handle.sector_size();
+        for (of_scan, part) in self.addresses.in_scan(extent) {
+            let bytes = |sectors: Sectors| sector.bytes_of(sectors) as usize;
+            let from = bytes(part.start - extent.start);
+            let read = read.map(|all| &all[from..from + bytes(part.len)]);
+            self.scan.deliver(of_scan, read, written, source, &mut out);
+        }
         match self.write(&out) {
             Ok(()) => {
                 self.scan.keep();
-                let Self { scan, state, .. } = self;
-                if let Some(feed) = state.feed.as_ref().filter(|_| state.journal.is_some()) {
-                    feed.keep(|extent| scan.is_kept(extent));
+                if self.state.journal.is_some()
+                    && let Some(feed) = &self.state.feed
+                {
+                    feed.keep(|extent| self.is_kept(extent));
                 }
                 self.state.unsaved = true;
             }
@@ -373,6 +382,11 @@ impl Runner {
                 self.cannot_write(&error);
             }
         }
+    }
+
+    /// Returns whether all sectors of the scan in this extent of the drive are kept.
+    fn is_kept(&self, extent: Extent) -> bool {
+        self.addresses.in_scan(extent).all(|(of_scan, _)| self.scan.is_kept(of_scan))
     }
 
     fn write(&mut self, out: &[Output]) -> io::Result<()> {
@@ -642,7 +656,7 @@ impl Runner {
         let mut sectors =
             PendingSectors::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
         lost.into_iter()
-            .filter(|extent| !self.scan.is_kept(*extent))
+            .filter(|extent| !self.is_kept(*extent))
             .for_each(|extent| sectors.insert(extent));
         feed.again(sectors);
     }
@@ -658,7 +672,9 @@ impl Runner {
     fn missing(&self) -> PendingSectors {
         let mut sectors =
             PendingSectors::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
-        self.scan.missing().for_each(|extent| sectors.insert(extent));
+        let missing = self.scan.missing();
+        let on_drive = missing.flat_map(|extent| self.addresses.on_drive(extent));
+        on_drive.for_each(|extent| sectors.insert(extent));
         sectors
     }
 
@@ -761,7 +777,7 @@ impl Runner {
         let next_start = self.next_start(&(self.clock)());
         let next_start = next_start.map(|at| at.strftime("%FT%T%:z").to_string());
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = ScanStatus::of(&self.scan, status.clone());
+        let mut next = ScanStatus::of(&self.scan, &self.addresses, status.clone());
         (next.state, next.reason) = match &self.phase {
             Phase::Running => (ScanState::Running, String::new()),
             Phase::Paused => (ScanState::Paused, String::new()),

@@ -5,6 +5,7 @@ use headtime_tasks::{Ranges, ReadSource, Scan};
 use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
+use super::addresses::Addresses;
 use super::range::ScanRange;
 use super::runner::{CONFIGURED, PATTERN};
 use super::terms::ScanTerms;
@@ -170,7 +171,7 @@ impl ScanStatus {
     }
 
     /// The status from the records of a scan; all other fields come from `before`.
-    pub(super) fn of(scan: &Scan, before: Self) -> Self {
+    pub(super) fn of(scan: &Scan, addresses: &Addresses, before: Self) -> Self {
         let size = scan.subject().sector_size;
         let terms = ScanTerms::of(scan);
         let text = |setting: Option<String>| setting.unwrap_or_default();
@@ -195,11 +196,11 @@ impl ScanStatus {
                 share: bytes(ReadSource::Share),
                 before_write: bytes(ReadSource::BeforeWrite),
             },
-            errors: RangeList::of(scan.failed()),
+            errors: RangeList::of(scan.failed(), addresses),
             digests: scan.digests().map(|digests| DigestFigures {
                 compared: digests.compared,
                 not_compared: digests.not_compared,
-                changed: RangeList::of(&digests.changed),
+                changed: RangeList::of(&digests.changed, addresses),
                 table: digests.table.map(|table| format!("{table:016x}")),
             }),
             ..before
@@ -313,12 +314,11 @@ impl GapFigures {
 }
 
 impl RangeList {
-    fn of(ranges: &Ranges) -> Self {
-        let listed =
-            ranges.iter().take(MAX_LISTED).map(|run| (run.start.get(), run.len.get())).collect();
+    fn of(ranges: &Ranges, addresses: &Addresses) -> Self {
+        let on_drive = ranges.iter().take(MAX_LISTED).flat_map(|run| addresses.on_drive(run));
         Self {
             sectors: ranges.sectors().get(),
-            ranges: listed,
+            ranges: on_drive.map(|run| (run.start.get(), run.len.get())).collect(),
             more: ranges.len().saturating_sub(MAX_LISTED),
         }
     }
