@@ -389,6 +389,16 @@ fn a_client_that_reads_a_few_requests_at_a_place_does_not_wait_for_itself() {
     assert!(headtime > 0.99 * fcfs, "{headtime}, fcfs {fcfs}");
 }
 
+/// Their think time is exponentially distributed: most pauses are shorter than a seek and half a
+/// revolution, some much longer.
+#[test]
+fn readers_whose_think_time_varies_are_waited_for() {
+    let reader = "{ clients = 4, think = { kind = 'exponential', mean = '5ms' }, \
+        size = '128KiB', run = { kind = 'geometric', mean = 64.0 } }";
+    let rate = rates("nearline-20tb", &[reader])[0];
+    assert!(rate > 150.0, "{rate}");
+}
+
 /// A write of a client that waits for each goes into the cache of the drive.
 #[test]
 fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {

@@ -29,12 +29,13 @@
 //! that a round is one sweep; rests go last. One of them that has waited for a whole round goes
 //! before the others.
 //!
-//! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
-//! no longer than its mean think time with four mean deviations, and only if that is less than
-//! what a change costs times the share of pauses of such runs that ended in time with another
-//! request; once its process has sent a request elsewhere, of pauses with such a one. If its
-//! process has ended, the next request is worth waiting for where another process continued the run
-//! the last time (cooperation, P3). The time of a wait is charged to the owner.
+//! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation).
+//! A wait saves what a change costs, times the share of pauses of such runs that ended in time with
+//! another request; once its process has sent a request elsewhere, of pauses with such a one. It
+//! lasts for the mean think time with four mean deviations, at most as long as what it saves; there
+//! is none if the mean alone is more than three quarters of that. If its process has ended, the
+//! next request is worth waiting for where another process continued the run the last time
+//! (cooperation, P3). The time of a wait is charged to the owner.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
@@ -425,11 +426,11 @@ fn expected(
     longest: Nanos,
     own: impl Fn(&Queued) -> bool,
 ) -> Option<StreamTurn> {
-    think.within(longest)?;
+    think.worth(longest)?;
     if view.outstanding.iter().flat_map(|command| &command.requests).any(own) {
         return Some(StreamTurn::AtDrive);
     }
-    let until = think.expected_by(longest).filter(|until| *until > view.now)?;
+    let until = think.awaited_until(longest).filter(|until| *until > view.now)?;
     Some(StreamTurn::Expected(until))
 }
 
