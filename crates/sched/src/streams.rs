@@ -7,8 +7,8 @@
 //! that arrives after one that follows it.
 //!
 //! A run that has used the disk time of two changes to another owner is *long*, and the *owner* of
-//! its requests from then on. All other requests of a volume, those of short runs too, have one
-//! owner together ([`Owner::Rest`]).
+//! its requests from then on, as long as that saves disk time ([`Streams::saves`]). All other
+//! requests of a volume, those of short runs too, have one owner together ([`Owner::Rest`]).
 //!
 //! *Writes in bulk*: a page cache writes many requests at once, in runs of many files, and its
 //! processes wait for none of them. Turns of such runs would cost a change each and win nothing,
@@ -91,6 +91,12 @@ struct Habits {
     pauses: Pauses,
     /// The same for those pauses in which its process or connection sent a request elsewhere.
     pauses_elsewhere: Pauses,
+    /// The mean disk time, beyond its transfer, of a request served directly after another of its
+    /// run, and the number of these, up to 32.
+    following_ns: f64,
+    followed: f64,
+    /// The reverse of the last answer of [`Streams::saves`].
+    saves_nothing: bool,
 }
 
 /// The completions that left a run without requests while its next was worth waiting for.
@@ -140,6 +146,8 @@ struct Run {
     awaited: Option<Instant>,
     /// True if its process or connection has sent a request elsewhere since then.
     is_elsewhere: bool,
+    /// The transfer time of a sector; 0 before it is known.
+    sector_ns: f64,
     account: Account,
 }
 
@@ -175,6 +183,8 @@ pub(crate) struct Streams {
     /// The number of requests held of long runs.
     held_of_long: usize,
     next_run: u64,
+    /// The run of the last request that finished.
+    last: Option<RunId>,
 }
 
 /// The parts of a volume's share of the drive: one for each owner beside the rest.
@@ -431,6 +441,34 @@ impl Streams {
         self.rests.entry(run.volume).or_default().charge(waited);
     }
 
+    /// Returns whether the next request of a run costs less directly after the one before than the
+    /// cheapest request of its volume does, where a change costs `change`: on a drive that does not
+    /// read ahead it costs most of a revolution, and the cheapest of several less.
+    pub(crate) fn saves(&mut self, view: &View<'_>, id: RunId, change: Nanos) -> bool {
+        let Some(run) = self.runs.get_mut(&id) else { return true };
+        let next =
+            run.eligible(view).next().map(|next| (next.target.transfer, next.request.extent));
+        if let Some((transfer, extent)) = next {
+            run.sector_ns = transfer.as_ns() as f64 / extent.len.get().max(1) as f64;
+        }
+        let Some(habits) = self.habits.get_mut(&run.kind) else { return true };
+        let queued = view.queue.of_volume(run.volume).take(OLDEST).count();
+        let requests = queued + usize::from(run.held.is_empty());
+        // Service times fall with the number of requests to this power (docs/limits.md, 1).
+        let cheapest_ns = change.as_ns() as f64 / libm::sqrt(libm::sqrt(requests.max(1) as f64));
+        habits.saves_nothing = habits.followed >= KNOWN && habits.following_ns >= cheapest_ns;
+        !habits.saves_nothing
+    }
+
+    /// Lets a run be short again, until it has used the time of two changes once more.
+    pub(crate) fn demote(&mut self, id: RunId) {
+        if let Some(run) = self.runs.get_mut(&id).filter(|run| run.is_long) {
+            run.is_long = false;
+            run.account.used = Nanos::ZERO;
+            self.held_of_long -= run.held.len();
+        }
+    }
+
     /// The longest wait for the next request of a run that pays, where a change to another owner
     /// costs `change`: as much of it as the request is probable to come in time.
     pub(crate) fn longest_wait(&self, id: RunId, change: Nanos) -> Nanos {
@@ -576,8 +614,19 @@ impl Streams {
             account.charge(finished.disk_time);
             account.think.finished(finished);
         }
+        let before = core::mem::replace(&mut self.last, run);
+        let follows = run.is_some() && before == run;
         let Some((id, change)) = run.zip(change) else { return };
         let Some(run) = self.runs.get_mut(&id) else { return };
+        if let Some(habits) = self.habits.get_mut(&run.kind)
+            && follows
+            && run.sector_ns > 0.0
+        {
+            let transfer_ns = finished.request.extent.len.get() as f64 * run.sector_ns;
+            let beyond_ns = (finished.disk_time.as_ns() as f64 - transfer_ns).max(0.0);
+            habits.followed = (habits.followed + 1.0).min(32.0);
+            habits.following_ns += (beyond_ns - habits.following_ns) / habits.followed;
+        }
         if owner != Owner::Run(id) {
             run.account.used += finished.disk_time;
             run.account.think.finished(finished);
@@ -589,7 +638,8 @@ impl Streams {
                 self.awaited.insert(run.stream, id);
             }
         }
-        if run.account.used >= change * LONG_CHANGES && !run.is_long {
+        let saves = self.habits.get(&run.kind).is_none_or(|habits| !habits.saves_nothing);
+        if run.account.used >= change * LONG_CHANGES && !run.is_long && saves {
             run.is_long = true;
             self.held_of_long += run.held.len();
             run.account.virtual_time =
@@ -668,6 +718,7 @@ impl Streams {
             last: now,
             awaited: None,
             is_elsewhere: false,
+            sector_ns: 0.0,
             account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
         };
         self.ends.insert((volume, op, start), id);

@@ -389,6 +389,16 @@ fn a_client_that_reads_a_few_requests_at_a_place_does_not_wait_for_itself() {
     assert!(headtime > 0.99 * fcfs, "{headtime}, fcfs {fcfs}");
 }
 
+/// Each request in sequence costs a revolution there, and the cheapest of four less.
+#[test]
+fn runs_have_no_turns_on_a_drive_that_does_not_read_ahead_where_they_save_nothing() {
+    let reader = "{ clients = 4, size = '4KiB', range = '27%..37%', \
+        run = { kind = 'geometric', mean = 8.0 } }";
+    let rate = |policy| rates_under(policy, "atlas10k", &[reader])[0];
+    let (headtime, alone) = (rate("headtime"), rate("sptf-expected"));
+    assert!(headtime > 0.92 * alone, "{headtime}, each request by itself {alone}");
+}
+
 /// Their think time is exponentially distributed: most pauses are shorter than a seek and half a
 /// revolution, some much longer.
 #[test]
@@ -445,6 +455,10 @@ fn turns_of_streams_miss_no_deadline() {
 
 /// The requests per second of each of these streams, as a workload file describes them.
 fn rates(drive: &str, streams: &[&str]) -> Vec<f64> {
+    rates_under("headtime", drive, streams)
+}
+
+fn rates_under(policy: &str, drive: &str, streams: &[&str]) -> Vec<f64> {
     let text = format!("stream = [{}]", streams.join(", "));
     let file = WorkloadFile::from_toml("streams", &text).expect("the text is right");
     let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
@@ -455,7 +469,7 @@ fn rates(drive: &str, streams: &[&str]) -> Vec<f64> {
         requests: u64::MAX,
         warm_up_time: Some(Nanos::from_secs(4)),
         length: Some(Nanos::from_secs(20)),
-        ..Experiment::new(profile, PolicyEntry::find("headtime").expect("it is there"), 1)
+        ..Experiment::new(profile, PolicyEntry::find(policy).expect("it is there"), 1)
     };
     let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
         headtime_belief::of_profile(profile).expect("the profile ships")

@@ -13,6 +13,10 @@
 //! *Writes in bulk* ([`Owner::Writes`]) have one turn together, in which the cheapest goes, with
 //! those that abut it. It is not waited for.
 //!
+//! *Runs that cost as much in turn* as in any order have neither turns nor visits: on a drive that
+//! does not read ahead each of their requests waits for most of a revolution, and the cheapest of
+//! several requests costs less. What a request costs directly after another of its run is measured.
+//!
 //! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
 //! all owners together have one turn in a round of 800 ms, or of 400 ms if one of them is a rest,
 //! whose clients wait one by one, or if a rest had a request in the last 400 ms and its client
@@ -186,6 +190,12 @@ impl StreamTurns {
             Owner::Run(run) => passes(streams, run),
             Owner::Writes(_) | Owner::Rest(_) => false,
         };
+        if let Some(Turn { owner: Owner::Run(run), .. }) = self.turns.get(&tenant).copied()
+            && !self.streams.saves(view, run, change)
+        {
+            self.streams.demote(run);
+            self.end(tenant, view.now);
+        }
         let turn = self.turns.get(&tenant).copied();
         let turn = turn.filter(|turn| !owner_passes(&self.streams, turn.owner));
         let of_run = turn.is_some_and(|turn| matches!(turn.owner, Owner::Run(_)));
@@ -256,7 +266,8 @@ impl StreamTurns {
         let visit = *self.visits.get(&tenant)?;
         let run = visit.run;
         let is_queued = self.streams.of_run(run, view).next().is_some();
-        let next = self.streams.think_of_short(run).and_then(|think| {
+        let saves = self.streams.saves(view, run, change);
+        let next = self.streams.think_of_short(run).filter(|_| saves).and_then(|think| {
             if is_queued {
                 return Some(StreamTurn::Visit(run));
             }
