@@ -22,11 +22,19 @@
 //! Cost: a request of no run takes two accesses to a table of fixed size and one to the habits, one
 //! of a run O(log n) in the number of runs.
 
+mod account;
+mod habits;
+mod think;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos};
 
+pub(crate) use self::account::Account;
+use self::account::{Parts, parts_of};
+use self::habits::{Habits, KNOWN, Kind};
+pub(crate) use self::think::{Came, Think};
 use crate::command::Finished;
 use crate::policy::View;
 use crate::queue::Queued;
@@ -46,81 +54,6 @@ pub(crate) enum Owner {
 /// The name of a run; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RunId(u64);
-
-/// The disk time that an owner has used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Account {
-    /// The disk time used, with waits for its requests.
-    pub(crate) used: Nanos,
-    /// The virtual time of start-time fair queueing.
-    pub(crate) virtual_time: u64,
-    /// Its weight among the owners that compete, whose mean is 1.
-    weight: f64,
-    /// The think time of its client.
-    pub(crate) think: Think,
-}
-
-/// The think time of a client: from a completion to its next submission.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Think {
-    /// The mean, and the mean deviation; `None` before the first.
-    mean_ns: Option<(f64, f64)>,
-    /// The last completion, as long as no request was submitted after it.
-    idle_since: Option<Instant>,
-    /// True if the process or connection of the last request has ended.
-    ended: bool,
-    /// The probability that another process continues after that.
-    inherited: f64,
-}
-
-/// The outcome of a wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Came {
-    Yes,
-    No,
-}
-
-/// The sequences of one kind: of one volume, one operation and about one request size.
-#[derive(Clone, Copy, Debug, Default)]
-struct Habits {
-    /// The numbers of sequences with a first, second and third request, and of the requests after
-    /// these; earlier ones count less.
-    reached: [f64; 4],
-    /// The think time of those that became runs.
-    think: Think,
-    pauses: Pauses,
-    /// The same for those pauses in which its process or connection sent a request elsewhere.
-    pauses_elsewhere: Pauses,
-    /// The mean disk time, beyond its transfer, of a request served directly after another of its
-    /// run, and the number of these, up to 32.
-    following_ns: f64,
-    followed: f64,
-    /// The reverse of the last answer of [`Streams::saves`].
-    saves_nothing: bool,
-}
-
-/// The completions that left a run without requests while its next was worth waiting for.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pauses {
-    /// The number of all, and of those after which that came in time; earlier ones count less.
-    all: f64,
-    came: f64,
-}
-
-impl Pauses {
-    fn add(&mut self) {
-        self.all = self.all * FORGETS + 1.0;
-        self.came *= FORGETS;
-    }
-
-    /// The share after which the next came in time, once that is known.
-    fn came(&self) -> Option<f64> {
-        (self.all >= KNOWN).then(|| self.came / self.all)
-    }
-}
-
-/// The kind of a sequence: volume, operation and the logarithm of the request size.
-type Kind = (VolumeId, Op, u32);
 
 /// A sequential run.
 #[derive(Clone, Debug)]
@@ -187,43 +120,6 @@ pub(crate) struct Streams {
     last: Option<RunId>,
 }
 
-/// The parts of a volume's share of the drive: one for each owner beside the rest.
-struct Parts {
-    volume: VolumeId,
-    others: u32,
-    /// The requests of the rest.
-    rest: u32,
-}
-
-impl Parts {
-    fn of(volume: VolumeId) -> Self {
-        Self { volume, others: 0, rest: 0 }
-    }
-
-    /// The parts of the rest: its requests stand for clients that wait for one each, but a rest
-    /// with a deep queue takes no more than half.
-    fn of_rest(&self) -> u32 {
-        self.rest.min(self.others.max(1))
-    }
-
-    fn all(&self) -> f64 {
-        f64::from(self.others + self.of_rest())
-    }
-}
-
-/// Those of a volume that has requests.
-fn parts_of(parts: &mut [Parts], volume: VolumeId) -> &mut Parts {
-    let found = parts.iter_mut().find(|part| part.volume == volume);
-    found.expect("each volume with requests has an entry")
-}
-
-/// The number of requests that make a run while nothing is known of its kind (guess: two may follow
-/// each other by chance).
-const REQUESTS: u32 = 3;
-/// The factor by which earlier sequences count less with each later one (guess: the last 32).
-const FORGETS: f64 = 31.0 / 32.0;
-/// The number of sequences from which on their habits are known (guess).
-const KNOWN: f64 = 6.0;
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
 /// requests that a client with many outstanding sends out of order).
 const NEAR_REQUESTS: u64 = 32;
@@ -239,133 +135,6 @@ const RUNS: usize = 256;
 const LONG_CHANGES: u64 = 2;
 /// A run without requests for this long has ended (guess: longer than any pace of a recorder).
 const FORGOTTEN: Nanos = Nanos::from_secs(5);
-
-impl Default for Account {
-    fn default() -> Self {
-        Self { used: Nanos::ZERO, virtual_time: 0, weight: 1.0, think: Think::default() }
-    }
-}
-
-impl Account {
-    /// Charges disk time.
-    pub(crate) fn charge(&mut self, time: Nanos) {
-        self.used += time;
-        self.virtual_time += self.virtual_time_of(time);
-    }
-
-    /// The virtual time that a use of `time` takes.
-    pub(crate) fn virtual_time_of(&self, time: Nanos) -> u64 {
-        (time.as_ns() as f64 / self.weight) as u64
-    }
-}
-
-impl Think {
-    /// The time by which the next request is expected, if no request was submitted after the last
-    /// completion and it is worth waiting for, which is at most `most` after that.
-    ///
-    /// It is the mean think time with four mean deviations (as TCP's retransmission timer) and a
-    /// margin, or `most` before the first think time is known.
-    pub(crate) fn expected_by(&self, most: Nanos) -> Option<Instant> {
-        Some(self.idle_since? + self.within(most)?)
-    }
-
-    /// The time before which the next request is not expected: the mean less two mean deviations.
-    pub(crate) fn not_before(&self) -> Option<Instant> {
-        let (mean, deviation) = self.mean_ns?;
-        Some(self.idle_since? + Nanos::from_ns((mean - 2.0 * deviation).max(0.0) as u64))
-    }
-
-    /// The time until which the next request is worth waiting for, if no request was submitted
-    /// after the last completion.
-    pub(crate) fn awaited_until(&self, saved: Nanos) -> Option<Instant> {
-        Some(self.idle_since? + self.worth(saved)?)
-    }
-
-    /// The time after a completion during which a wait pays that saves `saved`: until the next
-    /// request is expected, at most `saved`. A think time without memory, an exponential one, is
-    /// worth that wait as long as its mean is shorter (guess: by a quarter).
-    pub(crate) fn worth(&self, saved: Nanos) -> Option<Nanos> {
-        let (mean, _) = self.mean_ns.unwrap_or_default();
-        let pays = !self.has_ended() && mean <= 0.75 * saved.as_ns() as f64;
-        self.within(saved).or_else(|| pays.then_some(saved))
-    }
-
-    /// The time after a completion within which a request is expected, if at most `most`.
-    pub(crate) fn within(&self, most: Nanos) -> Option<Nanos> {
-        let wait = match self.mean_ns {
-            Some((mean, deviation)) => Nanos::from_ns((mean + 4.0 * deviation) as u64) + MARGIN,
-            None => most,
-        };
-        (!self.has_ended() && wait <= most).then_some(wait)
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended && self.inherited < 0.5
-    }
-
-    /// Notes the outcome of a wait for the next request.
-    fn waited(&mut self, came: Came) {
-        if self.ended && came == Came::No {
-            self.inherited /= 2.0;
-        }
-    }
-
-    /// Notes a submission.
-    pub(crate) fn submitted(&mut self, now: Instant) {
-        let ended = core::mem::take(&mut self.ended);
-        let Some(since) = self.idle_since.take() else { return };
-        let sample = now.saturating_since(since).as_ns() as f64;
-        if ended {
-            self.inherited += (1.0 - self.inherited) / 2.0;
-        }
-        self.mean_ns = Some(match self.mean_ns {
-            Some((mean, deviation)) => (
-                mean + (sample - mean) / 8.0,
-                deviation + ((sample - mean).abs() - deviation) / 4.0,
-            ),
-            None => (sample, sample / 2.0),
-        });
-    }
-
-    /// Notes a completion.
-    pub(crate) fn finished(&mut self, finished: &Finished) {
-        self.idle_since = Some(finished.finished);
-    }
-}
-
-/// The addition to the expected think time (guess: the way of a completion to its client and of
-/// the next request back, when that is slow).
-const MARGIN: Nanos = Nanos::from_us(500);
-
-impl Habits {
-    /// Counts a request, the `place`th of its sequence from 0 on.
-    fn reached(&mut self, place: usize) {
-        if place == 0 {
-            self.reached.iter_mut().for_each(|count| *count *= FORGETS);
-        }
-        self.reached[place.min(3)] += 1.0;
-    }
-
-    /// The number of requests that make a run: with the first of them most sequences become one.
-    fn needed(&self) -> u32 {
-        let [first, second, third, _] = self.reached;
-        match () {
-            () if first >= KNOWN && third >= first / 2.0 => 1,
-            () if second >= KNOWN && third >= second / 2.0 => 2,
-            () => REQUESTS,
-        }
-    }
-
-    /// The probability that the next request of a run comes in time, or as long as that has not
-    /// been seen, that a request of a run is followed by another at all.
-    fn comes(&self) -> f64 {
-        let [first, _, third, later] = self.reached;
-        self.pauses.came().unwrap_or_else(|| match first < KNOWN {
-            true => 1.0,
-            false => later / (third + later).max(1.0),
-        })
-    }
-}
 
 impl Streams {
     /// Returns whether no request of a long run is held.
@@ -1039,20 +808,6 @@ mod tests {
 
     /// A chain of processes: each reads the next sectors and ends.
     #[test]
-    fn a_run_that_other_processes_continue_is_waited_for_when_its_process_has_ended() {
-        let mut think = Think::default();
-        let change = Nanos::from_ms(12);
-        think.ended = true;
-        assert_eq!(think.within(change), None, "nothing is known of what follows");
-        think.idle_since = Some(Instant::ORIGIN);
-        think.submitted(Instant::ORIGIN + Nanos::from_ms(1));
-        think.ended = true;
-        assert!(think.within(change).is_some(), "another process continued");
-        think.waited(Came::No);
-        assert_eq!(think.within(change), None, "none continued");
-    }
-
-    #[test]
     fn what_is_random_makes_no_run() {
         let reads: Vec<Request> = (0..2_000_u64)
             .map(|id| read(id, (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) << 3, 8))
@@ -1084,33 +839,6 @@ mod tests {
         }
         assert_eq!(streams.runs.len(), RUNS, "none of them is idle");
         streams.self_check();
-    }
-
-    #[test]
-    fn a_think_time_is_learned_and_one_that_is_too_long_is_not_waited_for() {
-        let mut think = Think::default();
-        let (ms, change) = (Nanos::from_ms, Nanos::from_ms(12));
-        assert_eq!(think.within(change), Some(change), "nothing is known yet");
-        let mut now = Instant::ORIGIN;
-        let mut learn = |think: &mut Think, time: Nanos| {
-            for _ in 0..40 {
-                think.idle_since = Some(now);
-                now += time;
-                think.submitted(now);
-            }
-            think.idle_since = Some(now);
-            now
-        };
-        let since = learn(&mut think, ms(2));
-        let until = think.expected_by(change).expect("it comes soon");
-        assert!(until >= since + ms(2) && until < since + ms(3), "{until} after {since}");
-        let earliest = think.not_before().expect("a think time is known");
-        assert!(earliest > since + ms(1) && earliest <= since + ms(2), "{earliest} after {since}");
-        learn(&mut think, ms(20));
-        assert_eq!(think.expected_by(change), None);
-        learn(&mut think, ms(2));
-        think.ended = true;
-        assert_eq!(think.expected_by(change), None, "its process has ended");
     }
 
     impl Streams {

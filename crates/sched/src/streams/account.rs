@@ -1,0 +1,68 @@
+//! The disk time that an owner has used, and the parts of the volumes' shares.
+
+use headtime_units::Nanos;
+
+use super::think::Think;
+use crate::request::VolumeId;
+
+/// The disk time that an owner has used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    /// The disk time used, with waits for its requests.
+    pub(crate) used: Nanos,
+    /// The virtual time of start-time fair queueing.
+    pub(crate) virtual_time: u64,
+    /// Its weight among the owners that compete, whose mean is 1.
+    pub(super) weight: f64,
+    /// The think time of its client.
+    pub(crate) think: Think,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { used: Nanos::ZERO, virtual_time: 0, weight: 1.0, think: Think::default() }
+    }
+}
+
+impl Account {
+    /// Charges disk time.
+    pub(crate) fn charge(&mut self, time: Nanos) {
+        self.used += time;
+        self.virtual_time += self.virtual_time_of(time);
+    }
+
+    /// The virtual time that a use of `time` takes.
+    pub(crate) fn virtual_time_of(&self, time: Nanos) -> u64 {
+        (time.as_ns() as f64 / self.weight) as u64
+    }
+}
+
+/// The parts of a volume's share of the drive: one for each owner beside the rest.
+pub(super) struct Parts {
+    pub(super) volume: VolumeId,
+    pub(super) others: u32,
+    /// The requests of the rest.
+    pub(super) rest: u32,
+}
+
+impl Parts {
+    pub(super) fn of(volume: VolumeId) -> Self {
+        Self { volume, others: 0, rest: 0 }
+    }
+
+    /// The parts of the rest: its requests stand for clients that wait for one each, but a rest
+    /// with a deep queue takes no more than half.
+    pub(super) fn of_rest(&self) -> u32 {
+        self.rest.min(self.others.max(1))
+    }
+
+    pub(super) fn all(&self) -> f64 {
+        f64::from(self.others + self.of_rest())
+    }
+}
+
+/// Those of a volume that has requests.
+pub(super) fn parts_of(parts: &mut [Parts], volume: VolumeId) -> &mut Parts {
+    let found = parts.iter_mut().find(|part| part.volume == volume);
+    found.expect("each volume with requests has an entry")
+}

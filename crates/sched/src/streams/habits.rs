@@ -1,0 +1,85 @@
+//! What the sequences of one kind did so far: how often they become runs, how often the next
+//! request comes in time, and what it costs.
+
+use super::think::Think;
+use crate::request::{Op, VolumeId};
+
+/// The sequences of one kind: of one volume, one operation and about one request size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habits {
+    /// The numbers of sequences with a first, second and third request, and of the requests after
+    /// these; earlier ones count less.
+    pub(super) reached: [f64; 4],
+    /// The think time of those that became runs.
+    pub(super) think: Think,
+    pub(super) pauses: Pauses,
+    /// The same for those pauses in which its process or connection sent a request elsewhere.
+    pub(super) pauses_elsewhere: Pauses,
+    /// The mean disk time, beyond its transfer, of a request served directly after another of its
+    /// run, and the number of these, up to 32.
+    pub(super) following_ns: f64,
+    pub(super) followed: f64,
+    /// The reverse of the last answer of [`Streams::saves`](super::Streams::saves).
+    pub(super) saves_nothing: bool,
+}
+
+/// The completions that left a run without requests while its next was worth waiting for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pauses {
+    /// The number of all, and of those after which that came in time; earlier ones count less.
+    all: f64,
+    pub(super) came: f64,
+}
+
+impl Pauses {
+    pub(super) fn add(&mut self) {
+        self.all = self.all * FORGETS + 1.0;
+        self.came *= FORGETS;
+    }
+
+    /// The share after which the next came in time, once that is known.
+    pub(super) fn came(&self) -> Option<f64> {
+        (self.all >= KNOWN).then(|| self.came / self.all)
+    }
+}
+
+/// The kind of a sequence: volume, operation and the logarithm of the request size.
+pub(super) type Kind = (VolumeId, Op, u32);
+
+/// The number of requests that make a run while nothing is known of its kind (guess: two may follow
+/// each other by chance).
+const REQUESTS: u32 = 3;
+/// The factor by which earlier sequences count less with each later one (guess: the last 32).
+const FORGETS: f64 = 31.0 / 32.0;
+/// The number of sequences from which on their habits are known (guess).
+pub(super) const KNOWN: f64 = 6.0;
+
+impl Habits {
+    /// Counts a request, the `place`th of its sequence from 0 on.
+    pub(super) fn reached(&mut self, place: usize) {
+        if place == 0 {
+            self.reached.iter_mut().for_each(|count| *count *= FORGETS);
+        }
+        self.reached[place.min(3)] += 1.0;
+    }
+
+    /// The number of requests that make a run: with the first of them most sequences become one.
+    pub(super) fn needed(&self) -> u32 {
+        let [first, second, third, _] = self.reached;
+        match () {
+            () if first >= KNOWN && third >= first / 2.0 => 1,
+            () if second >= KNOWN && third >= second / 2.0 => 2,
+            () => REQUESTS,
+        }
+    }
+
+    /// The probability that the next request of a run comes in time, or as long as that has not
+    /// been seen, that a request of a run is followed by another at all.
+    pub(super) fn comes(&self) -> f64 {
+        let [first, _, third, later] = self.reached;
+        self.pauses.came().unwrap_or_else(|| match first < KNOWN {
+            true => 1.0,
+            false => later / (third + later).max(1.0),
+        })
+    }
+}
