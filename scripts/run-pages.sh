@@ -85,6 +85,7 @@ systemctl() {
             eval "pid=\${server_$name:-}"
             if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then return; fi
             command=$(sed -n 's/^ExecStart=\/usr\/bin\///p' "$sources/contrib/systemd/headtime@.service")
+            rm -f "$work/$name.out" # that of an earlier start would count as this one's
             ${command//%i/$name} > "$work/$name.out" 2> "$work/$name.err" &
             servers+=($!)
             eval "server_$name=$!"
