@@ -44,7 +44,7 @@
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
 //!
-//! Cost: a decision during a turn takes O(held requests of runs), one at its end O(owners).
+//! Cost: a decision takes O(held requests of runs), and looks at the 64 oldest of each volume.
 
 use alloc::collections::BTreeMap;
 

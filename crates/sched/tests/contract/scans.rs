@@ -143,7 +143,7 @@ fn at_priority(level: u8) -> ScanOptions {
 
 /// In the same gap scan 1 has two sectors to read and scan 2 one.
 #[test]
-fn a_gap_goes_to_the_most_urgent_scan_that_can_use_it() {
+fn a_gap_goes_to_the_scan_of_highest_priority_that_can_use_it() {
     let first_read = |first: u8, second: u8, of_second: u64| {
         let mut session = knowing("fcfs").start();
         session.accept(read(0, 72, 1));
@@ -163,7 +163,7 @@ fn a_gap_goes_to_the_most_urgent_scan_that_can_use_it() {
 }
 
 #[test]
-fn idle_time_goes_to_the_most_urgent_scan_also_after_a_change() {
+fn idle_time_goes_to_the_scan_of_highest_priority_also_after_a_change() {
     let mut session = knowing("sptf").start();
     session.scan(1, eager(), pending(&[(0, 64)]), at_priority(4));
     session.scan(2, eager(), pending(&[(64, 64)]), at_priority(2));

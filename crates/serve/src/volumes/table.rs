@@ -906,7 +906,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_has_at_most_eight_extents() {
+    fn a_volume_has_up_to_eight_extents() {
         let names: Vec<String> = (0..40).map(|nth| format!("v{nth}")).collect();
         let mut table = table(100);
         for name in &names {
