@@ -16,9 +16,10 @@ use rand_chacha::rand_core::SeedableRng as _;
 /// Additional defects, as many as the spares and some more.
 fn random_defects(rng: &mut impl Rng, profile: &DriveProfile) -> Vec<ZoneSlip> {
     let mut extra = Vec::new();
+    let heads = profile.geometry.heads;
     for (number, zone) in profile.zones.iter().enumerate() {
-        let sectors = zone.physical_sectors(profile.geometry.heads);
-        let expected = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12) + 1);
+        let sectors = zone.physical_sectors(heads);
+        let expected = rng.random_range(0..=(zone.spares * zone.groups(heads)).min(12) + 1);
         extra.extend(
             (0..expected).map(|_| ZoneSlip { zone: number, sector: rng.random_range(0..sectors) }),
         );
@@ -26,12 +27,30 @@ fn random_defects(rng: &mut impl Rng, profile: &DriveProfile) -> Vec<ZoneSlip> {
     extra
 }
 
+/// Gives some of the zones without groups some with their own spares, of any number of tracks.
+fn divide_into_groups_of_tracks(rng: &mut impl Rng, profile: &mut DriveProfile) {
+    let heads = profile.geometry.heads;
+    let declared = profile.capacity_sectors.is_some();
+    for zone in profile.zones.iter_mut().filter(|zone| zone.sectors_by_head.is_empty()) {
+        if declared || zone.spare_cylinders.is_some() || rng.random_bool(0.5) {
+            continue;
+        }
+        zone.spare_tracks = Some(rng.random_range(1..=3 * u32::from(heads)));
+        (zone.slips, zone.remaps) = (Vec::new(), Vec::new());
+        let group = zone.group_sectors(heads);
+        let last = zone.physical_sectors(heads) - (zone.groups(heads) - 1) * group;
+        zone.spares = rng.random_range(0..last);
+        zone.reserved = zone.reserved.min(group - zone.spares - 1);
+    }
+}
+
 #[test]
 fn every_sector_of_a_drawn_drive_lies_where_a_slow_layout_puts_it() {
     for_drawn_drives(
         "every_sector_of_a_drawn_drive_lies_where_a_slow_layout_puts_it",
         1_500,
-        |rng, profile| {
+        |rng, mut profile| {
+            divide_into_groups_of_tracks(rng, &mut profile);
             let extra = if rng.random_bool(0.5) {
                 Layout::absorbed(&profile, &random_defects(rng, &profile))
             } else {
@@ -420,7 +439,7 @@ fn around_each_slip_of_a_shipped_drive_addresses_step_over_exactly_the_slipped_s
             assert_eq!(extent.extent.len.get(), zone.mapped_sectors(profile.geometry.heads));
             // Groups, reserved sectors, remaps and surfaces that differ are covered by random
             // drives.
-            if zone.groups() > 1
+            if zone.groups(profile.geometry.heads) > 1
                 || zone.reserved > 0
                 || !zone.remaps.is_empty()
                 || !zone.sectors_by_head.is_empty()

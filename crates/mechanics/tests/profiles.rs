@@ -522,6 +522,23 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ),
     (
         "spares = 10",
+        "spares = 10\nspare_tracks = 0",
+        "zone 0 spare_tracks is 0, expected at least 1; remove it where the whole zone shares its \
+            spares",
+    ),
+    (
+        "spares = 10",
+        "spares = 10\nspare_cylinders = 50\nspare_tracks = 3",
+        "zone 0 spare_tracks is 3, expected nothing beside spare_cylinders; remove one of the two",
+    ),
+    (
+        "spares = 10",
+        "spares = 100\nspare_tracks = 1",
+        "zone 0 spares is 100, expected less than the 100 sectors of the last group; lower it, or \
+            change spare_tracks",
+    ),
+    (
+        "spares = 10",
         "spares = 200\nspare_cylinders = 599",
         "zone 0 spares is 200, expected less than the 200 sectors of the last group; lower it, or \
             change spare_cylinders",

@@ -196,8 +196,8 @@ pub fn worn(seed: u64) -> DriveProfile {
         zone.cylinders += random.whole(2, u64::from(band.max(64))) as u32;
         first += zone.cylinders;
         zone.first_angle_turns = from_index.then_some(0.0);
-        let groups = u64::from(zone.groups());
-        let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+        let groups = zone.groups(heads);
+        let group_sectors = zone.group_sectors(heads);
         let last_sectors = zone.physical_sectors(heads) - (groups - 1) * group_sectors;
         let (mut slips, mut remaps, mut most) = (Vec::new(), Vec::new(), 0);
         for group in 0..groups {

@@ -79,7 +79,7 @@ pub fn varied(seed: u64) -> DriveProfile {
         };
         spares.apply(&mut zone, heads);
         // The reserved sectors must leave room in the first group.
-        let group = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads as u16);
+        let group = zone.group_sectors(heads as u16);
         let places = group - zone.spares;
         let whole_tracks = (places / u64::from(sectors)).max(1) * u64::from(sectors);
         zone.reserved = (zone.reserved % whole_tracks).min(places - 1);
@@ -164,7 +164,7 @@ fn draw_defects(
     max_remaps: u64,
 ) {
     let sectors = zone.physical_sectors(heads);
-    let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+    let group_sectors = zone.group_sectors(heads);
     let expected = rate * sectors as f64;
     let count = (expected as u64) + u64::from(random.chance(expected - libm::floor(expected)));
     let mut slips: BTreeSet<u64> = BTreeSet::new();

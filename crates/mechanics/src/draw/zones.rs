@@ -66,21 +66,21 @@ fn random_spares(rng: &mut impl Rng, geometry: &Geometry, zone: &mut Zone) {
         let unit = geometry.band_cylinders.unwrap_or(1);
         zone.spare_cylinders = Some(unit * rng.random_range(1..=zone.cylinders.div_ceil(unit)));
     }
-    let cylinder_sectors = zone.cylinder_sectors(geometry.heads);
-    let before_last = (zone.groups() - 1) * zone.group_cylinders();
-    let last_group = u64::from(zone.cylinders - before_last) * cylinder_sectors;
+    let heads = geometry.heads;
+    let before_last = (zone.groups(heads) - 1) * zone.group_sectors(heads);
+    let last_group = zone.physical_sectors(heads) - before_last;
     zone.spares = rng.random_range(0..=u64::from(zone.sectors_per_track) * 3).min(last_group - 1);
     if rng.random_bool(0.2) {
-        let places = u64::from(zone.group_cylinders()) * cylinder_sectors - zone.spares;
+        let places = zone.group_sectors(heads) - zone.spares;
         zone.reserved = rng.random_range(0..=u64::from(zone.sectors_per_track) * 2).min(places - 1);
     }
 }
 
 fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
     let sectors = zone.physical_sectors(heads);
-    let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+    let group_sectors = zone.group_sectors(heads);
     let mut slips = BTreeSet::new();
-    let count = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12));
+    let count = rng.random_range(0..=(zone.spares * zone.groups(heads)).min(12));
     for _ in 0..count {
         // Often adjacent to the last slip; the zone's first and last sector more often than others.
         let sector = match (rng.random_range(0..8_u32), slips.last()) {
@@ -105,7 +105,7 @@ fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
 /// Pairs of a sector with an LBA and one without: a spare, sometimes a reserved one.
 fn random_remaps(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<(u64, u64)> {
     let sectors = zone.physical_sectors(heads);
-    let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+    let group_sectors = zone.group_sectors(heads);
     let (mut mapped, mut free): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for start in (0..sectors).step_by(group_sectors as usize) {
         let end = sectors.min(start + group_sectors);

@@ -325,10 +325,9 @@ impl ZoneMap {
         for (number, zone) in profile.zones.iter().enumerate() {
             let tracks =
                 ZoneTracks::new(zone, geometry.heads, geometry.layout, geometry.band_cylinders);
-            let group_sectors =
-                u64::from(zone.group_cylinders()) * zone.cylinder_sectors(geometry.heads);
+            let group_sectors = zone.group_sectors(geometry.heads);
             let groups = SpareGroups {
-                count: u64::from(zone.groups()),
+                count: zone.groups(geometry.heads),
                 sectors: group_sectors,
                 places: group_sectors - zone.spares,
             };

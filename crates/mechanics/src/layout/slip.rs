@@ -67,7 +67,7 @@ pub(super) fn stepped_over(
             .map(|slip| slip.sector),
     );
     let sectors: Vec<u64> = sectors.into_iter().filter(|sector| *sector >= zone.reserved).collect();
-    let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+    let group_sectors = zone.group_sectors(heads);
     let overfull = sectors
         .chunk_by(|a, b| a / group_sectors == b / group_sectors)
         .find(|group| group.len() as u64 > zone.spares);
@@ -86,7 +86,7 @@ pub(super) fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSl
     let mut used: BTreeMap<(usize, u64), u64> = BTreeMap::new();
     let group_of = |zone: usize, sector: u64| {
         let zone = &profile.zones[zone];
-        sector / (u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads)).max(1)
+        sector / zone.group_sectors(heads)
     };
     for (number, zone) in profile.zones.iter().enumerate() {
         for sector in known[number].iter().filter(|sector| **sector >= zone.reserved) {

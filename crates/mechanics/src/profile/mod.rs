@@ -162,14 +162,18 @@ pub struct Zone {
     /// Sectors at the start of the zone without an LBA.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub reserved: u64,
-    /// Sectors kept free at the end of the zone (or of each group of [`Zone::spare_cylinders`]);
-    /// slipped sectors use them up.
+    /// Sectors kept free at the end of the zone (or of each group of [`Zone::spare_cylinders`] or
+    /// [`Zone::spare_tracks`]); slipped sectors use them up.
     #[serde(default)]
     pub spares: u64,
     /// Cylinders of a group with its own spares; a shorter last group has as many. Default: the
     /// whole zone is one group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_cylinders: Option<u32>,
+    /// The same in tracks, in filling order, for groups that are no whole cylinders; 1: each track
+    /// has its own spares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_tracks: Option<u32>,
     /// Defective sectors that the mapping skips, as numbers of physical sectors from the start of
     /// the zone in filling order; in a file also runs of them as `[first, count]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "slip_list")]
@@ -597,23 +601,29 @@ impl Zone {
         self.sectors_by_head.iter().map(|sectors| u64::from(*sectors)).sum()
     }
 
-    /// Cylinders of a group with its own spares: [`Zone::spare_cylinders`], at most the zone's.
+    /// Sectors of a group with its own spares ([`Zone::spare_cylinders`], [`Zone::spare_tracks`]),
+    /// at most the zone's; the last group may have fewer.
     #[must_use]
-    pub fn group_cylinders(&self) -> u32 {
-        self.spare_cylinders.unwrap_or(self.cylinders).min(self.cylinders).max(1)
+    pub fn group_sectors(&self, heads: u16) -> u64 {
+        let all = self.physical_sectors(heads);
+        let group = match (self.spare_cylinders, self.spare_tracks) {
+            (Some(cylinders), _) => u64::from(cylinders) * self.cylinder_sectors(heads),
+            (None, Some(tracks)) => u64::from(tracks) * u64::from(self.sectors_per_track),
+            (None, None) => all,
+        };
+        group.min(all).max(1)
     }
 
     /// The number of groups with their own spares.
     #[must_use]
-    pub fn groups(&self) -> u32 {
-        self.cylinders.div_ceil(self.group_cylinders())
+    pub fn groups(&self, heads: u16) -> u64 {
+        self.physical_sectors(heads).div_ceil(self.group_sectors(heads)).max(1)
     }
 
     /// Sectors of the zone that hold LBAs.
     #[must_use]
     pub fn mapped_sectors(&self, heads: u16) -> u64 {
-        let kept =
-            u64::from(self.groups()).saturating_mul(self.spares).saturating_add(self.reserved);
+        let kept = self.groups(heads).saturating_mul(self.spares).saturating_add(self.reserved);
         self.physical_sectors(heads).saturating_sub(kept)
     }
 }

@@ -89,12 +89,14 @@ impl SlowLayout {
         let extra = extra.iter().copied().filter(|sector| !moved.contains_key(sector));
         let stepped_over: BTreeSet<u64> =
             zone.slips.iter().copied().chain(extra).chain(moved.values().copied()).collect();
-        let group_cylinders = zone.spare_cylinders.unwrap_or(u32::MAX);
+        let group_of = |sector: u64| match zone.spare_tracks {
+            Some(tracks) => (sector / u64::from(zone.sectors_per_track) / u64::from(tracks)) as u32,
+            None => sectors[sector as usize].0 / zone.spare_cylinders.unwrap_or(u32::MAX),
+        };
         let mut free = Vec::new();
-        for group in 0..=(zone.cylinders - 1) / group_cylinders {
-            let all: Vec<u64> = (0..sectors.len() as u64)
-                .filter(|sector| sectors[*sector as usize].0 / group_cylinders == group)
-                .collect();
+        for group in 0..=group_of(sectors.len() as u64 - 1) {
+            let all: Vec<u64> =
+                (0..sectors.len() as u64).filter(|sector| group_of(*sector) == group).collect();
             let reserved = all.iter().filter(|sector| **sector < zone.reserved).count();
             let mut usable: Vec<u64> = all
                 .iter()

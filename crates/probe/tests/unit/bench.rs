@@ -143,7 +143,7 @@ fn zones(profile: &DriveProfile, turns: impl Fn(u64) -> f64) -> Vec<ZoneModel> {
             zone.slips.is_empty()
                 && zone.reserved == 0
                 && zone.sectors_by_head.is_empty()
-                && zone.groups() == 1,
+                && zone.groups(profile.geometry.heads) == 1,
             "{} is not plain",
             profile.name
         );

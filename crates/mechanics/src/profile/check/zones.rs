@@ -214,9 +214,10 @@ impl DriveProfile {
                 "remove it where the whole zone shares its spares",
             ));
         }
-        let cylinder_sectors = zone.cylinder_sectors(self.geometry.heads);
-        let sectors = zone.physical_sectors(self.geometry.heads);
-        let groups = zone.groups();
+        let heads = self.geometry.heads;
+        self.check_spare_tracks(number, zone)?;
+        let (sectors, group) = (zone.physical_sectors(heads), zone.group_sectors(heads));
+        let groups = zone.groups(heads);
         if groups == 1 {
             if zone.spares >= sectors {
                 return Err(self.refuse_in_zone(
@@ -228,9 +229,9 @@ impl DriveProfile {
                 ));
             }
         } else {
-            let group = zone.group_cylinders();
-            if let Some(band) =
-                self.geometry.band_cylinders.filter(|band| !group.is_multiple_of(*band))
+            if let (Some(band), Some(cylinders)) =
+                (self.geometry.band_cylinders, zone.spare_cylinders)
+                && !cylinders.is_multiple_of(band)
             {
                 let expected = format!(
                     "a multiple of geometry.band_cylinders = {band}, as a band is filled as a whole"
@@ -238,12 +239,12 @@ impl DriveProfile {
                 return Err(self.refuse_in_zone(
                     number,
                     "spare_cylinders",
-                    group,
+                    cylinders,
                     expected,
                     "round it",
                 ));
             }
-            let last = u64::from(zone.cylinders - (groups - 1) * group) * cylinder_sectors;
+            let last = sectors - (groups - 1) * group;
             if zone.spares >= last {
                 let expected = format!("less than the {last} sectors of the last group");
                 return Err(self.refuse_in_zone(
@@ -251,11 +252,15 @@ impl DriveProfile {
                     "spares",
                     zone.spares,
                     expected,
-                    "lower it, or change spare_cylinders",
+                    if zone.spare_tracks.is_some() {
+                        "lower it, or change spare_tracks"
+                    } else {
+                        "lower it, or change spare_cylinders"
+                    },
                 ));
             }
         }
-        let places = u64::from(zone.group_cylinders()) * cylinder_sectors - zone.spares;
+        let places = group - zone.spares;
         if zone.reserved >= places {
             let expected = format!(
                 "less than the {places} sectors that the spares leave of the zone's first group"
@@ -269,6 +274,21 @@ impl DriveProfile {
             ));
         }
         Ok(())
+    }
+
+    /// Groups of tracks need tracks of one length, and are no groups of cylinders.
+    fn check_spare_tracks(&self, number: usize, zone: &Zone) -> Result<(), ProfileError> {
+        let Some(tracks) = zone.spare_tracks else { return Ok(()) };
+        let (expected, remedy) = if tracks == 0 {
+            ("at least 1", "remove it where the whole zone shares its spares")
+        } else if zone.spare_cylinders.is_some() {
+            ("nothing beside spare_cylinders", "remove one of the two")
+        } else if !zone.sectors_by_head.is_empty() {
+            ("nothing where surfaces differ", "remove it, or sectors_by_head")
+        } else {
+            return Ok(());
+        };
+        Err(self.refuse_in_zone(number, "spare_tracks", tracks, expected, remedy))
     }
 
     fn check_slips(&self, number: usize, zone: &Zone) -> Result<(), ProfileError> {
@@ -306,7 +326,7 @@ impl DriveProfile {
     /// The error for a group with more slips than spares.
     pub(crate) fn too_many_slips(&self, number: usize, group: u64, slips: u64) -> ProfileError {
         let zone = &self.zones[number];
-        if zone.groups() == 1 {
+        if zone.groups(self.geometry.heads) == 1 {
             return ProfileError::Slips {
                 profile: self.name.clone(),
                 zone: number,
@@ -314,9 +334,13 @@ impl DriveProfile {
                 spares: zone.spares,
             };
         }
-        let cylinders = u64::from(zone.group_cylinders());
-        let first = u64::from(zone.first_cylinder) + group * cylinders;
-        let value = format!("{slips} in the group of cylinders from {first} on");
+        let value = match zone.spare_cylinders {
+            Some(cylinders) => {
+                let first = u64::from(zone.first_cylinder) + group * u64::from(cylinders);
+                format!("{slips} in the group of cylinders from {first} on")
+            }
+            None => format!("{slips} in group {group}"),
+        };
         self.refuse_in_zone(
             number,
             "slips",
@@ -390,7 +414,7 @@ impl DriveProfile {
 
 /// The slips that use up spares, by group, ascending; those among reserved sectors use none.
 fn slips_by_group(zone: &Zone, heads: u16) -> BTreeMap<u64, Vec<u64>> {
-    let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+    let group_sectors = zone.group_sectors(heads);
     let mut sorted: Vec<u64> =
         zone.slips.iter().copied().filter(|slip| *slip >= zone.reserved).collect();
     sorted.sort_unstable();
@@ -403,7 +427,7 @@ fn slips_by_group(zone: &Zone, heads: u16) -> BTreeMap<u64, Vec<u64>> {
 
 /// True if a sector that is not slipped would hold an LBA without remapping.
 fn is_mapped(zone: &Zone, heads: u16, slips: &BTreeMap<u64, Vec<u64>>, sector: u64) -> bool {
-    let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+    let group_sectors = zone.group_sectors(heads);
     let (group, within) = (sector / group_sectors, sector % group_sectors);
     let size = group_sectors.min(zone.physical_sectors(heads) - group * group_sectors);
     let slipped =
