@@ -2,10 +2,11 @@
 //! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:typical:2`; the
 //! second word is a level of noise, or `nominal` for the profile itself. `all:typical:1` is every
 //! profile as it ships, `all@nocache:typical:1` with the cache off where it has such a setup,
-//! `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by these seeds. In the
-//! environment: `STAGES=1`, `ZONES=1`, `TRACE=1000` (the zones after each thousand reads),
-//! `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` removes the cache. `SEGMENTS=1` and
-//! `READ_AHEAD=0` in the environment change those of the cache.
+//! `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by these seeds, and
+//! `FILE.toml:nominal` the profile in a file. In the environment: `STAGES=1`, `ZONES=1`,
+//! `TRACE=1000` (the zones after each thousand reads), `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more;
+//! `@nocache` removes the cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment change those of
+//! the cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -41,6 +42,10 @@ fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
     if ["drawn", "worn", "varied"].contains(&name) {
         let setup = setup.map_or(String::new(), |setup| format!("@{setup}"));
         return vec![(names.into(), load(&format!("{name}-{seed}{setup}")))];
+    }
+    if names.ends_with(".toml") {
+        let text = std::fs::read_to_string(names).unwrap();
+        return vec![(names.into(), DriveProfile::from_toml(names, &text).unwrap())];
     }
     if name != "all" {
         return vec![(names.into(), load(names))];

@@ -158,16 +158,23 @@ impl DriveModel<'_> {
             let end = model.end_lba.unwrap_or(capacity);
             let mut first_lba = model.first_lba;
             if let Some(groups) = model.groups {
-                let whole = (end - model.first_lba + model.reserved) / groups.lbas;
-                let tracks_of_group = (groups.lbas + groups.spares) / model.sectors_per_track;
-                let cylinders = tracks_of_group / geometry.heads;
+                let tracks = (groups.lbas + groups.spares) / model.sectors_per_track;
+                // The groups that end with a cylinder, or band.
+                let period = geometry.heads * geometry.band;
+                let (cylinders, joint) = (tracks / geometry.heads, period / gcd(tracks, period));
+                let whole = (end - model.first_lba + model.reserved) / groups.lbas / joint * joint;
                 let after = model.group_start(groups, whole);
                 if whole > 0 {
-                    let mut zone = zone_of(model, first_lba, cylinder, whole * cylinders);
+                    let all = whole * tracks / geometry.heads;
+                    let mut zone = zone_of(model, first_lba, cylinder, all);
                     zone.spares = groups.spares;
-                    zone.spare_cylinders = (whole > 1).then_some(cylinders as u32);
+                    if joint > 1 {
+                        zone.spare_tracks = Some(tracks as u32);
+                    } else if whole > 1 {
+                        zone.spare_cylinders = Some(cylinders as u32);
+                    }
                     zone.slips = slips_of(model, first_lba, after);
-                    cylinder += whole * cylinders;
+                    cylinder += all;
                     zones.push(zone);
                 }
                 first_lba = after;
@@ -180,7 +187,7 @@ impl DriveModel<'_> {
                     .saturating_sub(before / geometry.heads)
                     .max(1);
                 let mut zone = zone_of(model, first_lba, cylinder, cylinders);
-                zone.slips = slips_of(model, first_lba, end);
+                zone.slips = slips_and_spares(model, first_lba, end);
                 // All skipped sectors must lie on the zone's cylinders.
                 let needed = zone.reserved + (end - first_lba) + zone.slips.len() as u64;
                 let missing = needed.saturating_sub(zone.physical_sectors(geometry.heads as u16));
@@ -236,11 +243,7 @@ fn skew(step: f64, spt: f64) -> f64 {
 /// The skipped sectors of a part of a model that starts with a track, as physical sectors from
 /// there on.
 fn slips_of(model: &ZoneModel, first_lba: u64, end: u64) -> Vec<u64> {
-    let start = if first_lba == model.first_lba {
-        0
-    } else {
-        model.track_of(first_lba) * model.sectors_per_track
-    };
+    let start = start_of(model, first_lba);
     let skips = model.skips.iter().filter(|skip| (first_lba + 1..end).contains(&skip.lba));
     skips
         .flat_map(|skip| {
@@ -248,4 +251,33 @@ fn slips_of(model: &ZoneModel, first_lba: u64, end: u64) -> Vec<u64> {
             after - skip.sectors..after
         })
         .collect()
+}
+
+/// The skipped sectors of a part, and the spares of the groups that end within it.
+fn slips_and_spares(model: &ZoneModel, first_lba: u64, end: u64) -> Vec<u64> {
+    let start = start_of(model, first_lba);
+    let mut slips = slips_of(model, first_lba, end);
+    if let Some(groups) = model.groups {
+        let first = (first_lba - model.first_lba + model.reserved) / groups.lbas;
+        let ends = (first + 1..).map(|number| model.group_start(groups, number));
+        for lba in ends.take_while(|lba| *lba < end) {
+            slips.extend(model.physical(lba - 1) + 1 - start..model.physical(lba) - start);
+        }
+    }
+    slips.sort_unstable();
+    slips.dedup();
+    slips
+}
+
+/// The physical sector of a model at which a part of it starts.
+fn start_of(model: &ZoneModel, first_lba: u64) -> u64 {
+    if first_lba == model.first_lba {
+        0
+    } else {
+        model.track_of(first_lba) * model.sectors_per_track
+    }
+}
+
+fn gcd(one: u64, two: u64) -> u64 {
+    if two == 0 { one.max(1) } else { gcd(two, one % two) }
 }

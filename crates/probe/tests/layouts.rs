@@ -1,5 +1,5 @@
 //! Layouts that differ from those of the catalog, class by class: drives that begin in the middle
-//! of a cylinder or band, and spares after every few cylinders.
+//! of a cylinder or band, and spares on each track or after every few tracks or cylinders.
 //!
 //! Each case is a small drive without noise: a few zones of a catalog drive with its layout
 //! changed. Whole drives over all classes are drawn by seed: `cargo run --release -p headtime-probe
@@ -157,6 +157,27 @@ fn spares_after_each_cylinder_are_recognized() {
             (zone.spares, zone.spare_cylinders) = (spares, Some(1));
         }
         cases.push((format!("{heads} heads, {spares} spares after each cylinder"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn spares_on_each_track_or_after_every_few_tracks_are_recognized() {
+    let mut cases = Vec::new();
+    for (name, heads, tracks, spares) in [
+        ("deskstar34gxp@nocache", 5, 1, 12),
+        ("deskstar34gxp@nocache", 5, 7, 30),
+        ("cheetah10k7@nocache", 4, 1, 12),
+    ] {
+        let mut profile = small(name, heads, 2, 500);
+        if let Some(band) = &mut profile.geometry.band_cylinders {
+            *band = 125;
+        }
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_tracks) = (spares, Some(tracks));
+            zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 60.0);
+        }
+        cases.push((format!("{heads} heads, {spares} spares after {tracks} tracks"), profile));
     }
     expect_recognized(&cases);
 }

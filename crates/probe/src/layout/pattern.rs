@@ -156,7 +156,8 @@ fn fit_to_list(
         if zone.groups.is_none() && sectors > 0 {
             record_skip(zone, Skip { lba: track.start + track.lbas, sectors, approximate: false });
         }
-        layout.note_slips(if sectors < MIN_SPARES { sectors } else { 0 }, track.lbas);
+        let are_slips = zone.groups.is_none() && sectors < MIN_SPARES;
+        layout.note_slips(if are_slips { sectors } else { 0 }, track.lbas);
     }
     // The first fit may be good for the nearer tracks only.
     for _ in 0..FITS {

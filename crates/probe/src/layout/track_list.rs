@@ -358,9 +358,23 @@ pub(super) fn usual_step(tracks: &[ListedTrack]) -> f64 {
     part(first + median(&around))
 }
 
-/// Groups of tracks with spares of their own, from the ends of listed tracks: at equal distances,
-/// all at ends of units. Also returns the number of sectors of the first group before the list.
+/// Groups of tracks with spares of their own, from the ends of listed tracks: all at equal
+/// distances, or else those at ends of units. Also returns the number of sectors of the first group
+/// before the list.
 pub(super) fn listed_groups(
+    tracks: &[ListedTrack],
+    numbers: &[u64],
+    unit: u64,
+    sectors: u64,
+) -> Option<(SpareGroups, u64)> {
+    // A first group that begins elsewhere than a unit has no place in a profile.
+    groups_at(tracks, numbers, 1, sectors)
+        .filter(|(_, before)| before / sectors % unit == numbers[0] % unit)
+        .or_else(|| groups_at(tracks, numbers, unit, sectors))
+}
+
+/// Groups that end after multiples of so many tracks.
+fn groups_at(
     tracks: &[ListedTrack],
     numbers: &[u64],
     unit: u64,
