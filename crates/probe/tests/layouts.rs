@@ -164,12 +164,12 @@ fn spares_after_each_cylinder_are_recognized() {
 #[test]
 fn spares_on_each_track_or_after_every_few_tracks_are_recognized() {
     let mut cases = Vec::new();
-    for (name, heads, tracks, spares) in [
-        ("deskstar34gxp@nocache", 5, 1, 12),
-        ("deskstar34gxp@nocache", 5, 7, 30),
-        ("cheetah10k7@nocache", 4, 1, 12),
+    for (name, heads, cylinders, tracks, spares) in [
+        ("deskstar34gxp@nocache", 5, 500, 1, 12),
+        ("deskstar34gxp@nocache", 5, 600, 7, 30),
+        ("cheetah10k7@nocache", 4, 500, 1, 12),
     ] {
-        let mut profile = small(name, heads, 2, 500);
+        let mut profile = small(name, heads, 2, cylinders);
         if let Some(band) = &mut profile.geometry.band_cylinders {
             *band = 125;
         }
