@@ -28,9 +28,21 @@ fn small(name: &str, heads: u16, zones: usize, cylinders: u32) -> DriveProfile {
     profile
 }
 
-/// Characterizes drives, two at a time; each must have 97.5 % of its reads predicted, and nearly
-/// all tracks where they are.
+/// Characterizes drives, two at a time; each must have 97.5 % of its reads predicted, nearly all
+/// tracks where they are, and as many heads as are found.
 fn expect_recognized(cases: &[(String, DriveProfile)]) {
+    expect(cases, |profile, found| found.geometry.heads == profile.geometry.heads);
+}
+
+/// The same where nothing shows the number of heads.
+fn expect_predicted(cases: &[(String, DriveProfile)]) {
+    expect(cases, |_, _| true);
+}
+
+fn expect(
+    cases: &[(String, DriveProfile)],
+    has_heads: impl Fn(&DriveProfile, &DriveProfile) -> bool + Sync,
+) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let failed = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -39,7 +51,7 @@ fn expect_recognized(cases: &[(String, DriveProfile)]) {
                 loop {
                     let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some((case, profile)) = cases.get(number) else { break };
-                    if let Some(why) = shortfall(profile) {
+                    if let Some(why) = shortfall(profile, &has_heads) {
                         failed.lock().expect("no panics").push(format!("{case}: {why}"));
                     }
                 }
@@ -50,7 +62,10 @@ fn expect_recognized(cases: &[(String, DriveProfile)]) {
     assert!(failed.is_empty(), "{} of {} cases:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
-fn shortfall(profile: &DriveProfile) -> Option<String> {
+fn shortfall(
+    profile: &DriveProfile,
+    has_heads: impl Fn(&DriveProfile, &DriveProfile) -> bool,
+) -> Option<String> {
     let truth = DriveTruth::nominal(profile, 1).expect("a drive");
     let finding = characterize(profile, truth.clone(), 1);
     let Some(found) = &finding.profile else {
@@ -59,7 +74,7 @@ fn shortfall(profile: &DriveProfile) -> Option<String> {
     let alike = tracks_alike(found, &truth, 1);
     let within = finding.check.as_ref().map_or(0.0, |check| check.within_50_us);
     let heads = found.geometry.heads;
-    (heads != profile.geometry.heads || alike < 0.99 || within < 0.975).then(|| {
+    (!has_heads(profile, found) || alike < 0.99 || within < 0.975).then(|| {
         format!(
             "{heads} heads of {}, {alike:.3} of tracks, {within:.4} within 50 us, {:.0} s: {:?}",
             profile.geometry.heads,
@@ -195,4 +210,45 @@ fn bands_are_recognized_although_many_sectors_are_slipped() {
     zone.slips = (1..sectors / apart).map(|slip| slip * apart - slip * 7_919 % 8_009).collect();
     zone.spares = zone.slips.len() as u64;
     expect_recognized(&[("100 slips per million".into(), profile)]);
+}
+
+#[test]
+fn a_narrower_last_band_is_recognized_although_surfaces_differ_little_from_cylinders() {
+    let mut cases = Vec::new();
+    // By 0.035 revolutions a boundary seems to be as predicted, by 0.01 a track too.
+    for (heads, further) in [(7, 0.035), (10, 0.01)] {
+        let mut profile = small("cheetah10k7@nocache", heads, 2, 5 * 120 + 55);
+        profile.geometry.band_cylinders = Some(120);
+        for zone in &mut profile.zones {
+            let sectors = f64::from(zone.sectors_per_track);
+            zone.cylinder_skew = (0.09 * sectors).round();
+            zone.track_skew = zone.cylinder_skew + (further * sectors).round();
+            zone.band_skew = None;
+        }
+        cases.push((format!("{heads} heads, {further} revolutions"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn bands_whose_surfaces_have_the_step_of_a_cylinder_are_recognized() {
+    let mut cases = Vec::new();
+    // The band shows by its spares alone, or by its step; never the number of surfaces.
+    for (heads, band, further, spares) in [(16, 150, 0.0, 135), (6, 17, 0.02, 18)] {
+        let mut profile = small("cheetah10k7@nocache", heads, 2, 4 * band);
+        profile.geometry.layout = TrackOrder::Banded;
+        profile.geometry.band_cylinders = Some(band);
+        for zone in &mut profile.zones {
+            let sectors = f64::from(zone.sectors_per_track);
+            zone.cylinder_skew = (0.1 * sectors).round();
+            zone.track_skew = zone.cylinder_skew;
+            zone.band_skew = Some(zone.cylinder_skew + (further * sectors).round());
+            (zone.spares, zone.spare_cylinders) = (spares, Some(band));
+            if further == 0.0 {
+                zone.slips = (0..6).map(|slip| 200_000 + 7_000 * slip).collect();
+            }
+        }
+        cases.push((format!("{heads} heads, bands of {band}"), profile));
+    }
+    expect_predicted(&cases);
 }

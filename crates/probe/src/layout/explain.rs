@@ -9,13 +9,13 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::out_of_reach;
+use super::pattern::{FINEST_STEP, out_of_reach};
 use super::track::{measure_track, short_by};
-use super::track_angle::is_as_predicted;
-use super::walk::{TrackVerdict, likely, record_count, record_skip, verify};
+use super::track_angle::is_within;
+use super::walk::{BEFORE, TrackVerdict, likely, record_count, record_skip, verify};
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};
-use crate::session::{Attempt, Session};
+use crate::session::{Attempt, QUIET_TURNS, Session};
 
 /// The smallest number of skipped sectors that are spares rather than slips (guess).
 pub(super) const MIN_SPARES: u64 = 6;
@@ -81,9 +81,7 @@ pub(crate) fn explain(
         end_at_possible(zone);
         return Ok(());
     }
-    if let [None, None, ..] = found[..]
-        && narrow_band(session, zone, bad)?
-    {
+    if deviates(session, layout, zone, bad, &found)? && narrow_band(session, zone, bad)? {
         return Ok(());
     }
     // Sectors skipped before the deviating track that were not known: spares, of which slips have
@@ -389,6 +387,25 @@ fn end_at_spares(zone: &mut ZoneModel, bad: u64) -> bool {
     shortly
 }
 
+/// True if a track lies at another angle than the counts of skipped sectors from it on say. A count
+/// accepts larger deviations than a walk does.
+fn deviates(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &ZoneModel,
+    track: u64,
+    counts: &[Option<i64>],
+) -> Attempt<bool> {
+    match counts {
+        [None, None, ..] => Ok(true),
+        [Some(extra), ..] if (0..=likely(layout, zone, track)).contains(extra) => {
+            let off = middle_deviation(session, zone, track)?;
+            Ok((off - *extra as f64 / zone.sectors_per_track as f64).abs() > MIN_DEVIATION)
+        }
+        _ => Ok(false),
+    }
+}
+
 /// True if the track begins a surface of a narrower last band; the zone then records the band.
 fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt<bool> {
     let period = zone.pattern.period();
@@ -396,11 +413,18 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
         return Ok(false);
     }
     // The deviating track is the first of a surface, or the last of the one before if a boundary
-    // was counted. Usually that is the second surface. But tracks past the predicted number of
-    // surface changes are where they should be, so a stride may have passed over the second
-    // surface.
-    let candidates =
-        (1..zone.pattern.units).flat_map(|surface| [(bad + 1, surface), (bad, surface)]);
+    // was counted; or it is found a few tracks late. Usually that is the second surface. But tracks
+    // past the predicted number of surface changes are where they should be, so a stride may have
+    // passed over the second surface.
+    let candidates = (1..zone.pattern.units).flat_map(|surface| {
+        (0..=BEFORE + 1).filter_map(move |back| Some(((bad + 1).checked_sub(back)?, surface)))
+    });
+    // Two widths that differ by one are told apart by the difference of two steps.
+    let allowed = if session.drive.noise_turns() < QUIET_TURNS {
+        (0.45 * wrap(zone.steps[1] - zone.steps[0]).abs()).clamp(FINEST_STEP, MIN_DEVIATION)
+    } else {
+        MIN_DEVIATION
+    };
     for (change, surface) in candidates {
         let (first, offset) = (change / period * period, change % period);
         let width = offset / surface;
@@ -414,11 +438,11 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
         let mut fits = true;
         for track in [second, second + width / 2, second + width, change] {
             if fits && track <= last && !out_of_reach(session, &narrow, track) {
-                fits = is_as_predicted(session, &mut narrow, track)?;
+                fits = is_within(session, &mut narrow, track, allowed)?;
             }
         }
         // The last track of the first surface tells apart two widths that differ by one.
-        if fits && is_as_predicted(session, &mut narrow, second - 1)? {
+        if fits && is_within(session, &mut narrow, second - 1, allowed)? {
             *zone = narrow;
             return Ok(true);
         }
@@ -431,8 +455,12 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
 /// the first address belong to it, two parts after it show the groups. As many spares as in the
 /// groups of a zone before show them at once.
 fn find_groups(zone: &mut ZoneModel, track: u64) {
-    let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
-    if zone.groups.is_some() || unit >= Pattern::NEVER || !track.is_multiple_of(unit) {
+    // Where all steps are alike, groups may end anywhere.
+    let unit = match zone.pattern.period() {
+        Pattern::NEVER.. => 1,
+        period => period,
+    };
+    if zone.groups.is_some() || !track.is_multiple_of(unit) {
         return;
     }
     let Some(last) = zone.skips.last().copied() else { return };

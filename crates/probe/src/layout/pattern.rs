@@ -37,7 +37,7 @@ pub(crate) const MAX_SURFACES: u64 = MAX_HEADS;
 /// The smallest difference of two distinct steps: in deviations of a reading (noise has a long
 /// tail, and tracks have errors of their own), and in revolutions (guesses).
 const CLEAR_NOISE: f64 = 12.0;
-const FINEST_STEP: f64 = 0.003;
+pub(super) const FINEST_STEP: f64 = 0.003;
 /// Steps of two zones that differ by no more than these deviations are the same skew in time. They
 /// may still differ by so many sectors, because skews are rounded to whole sectors; within one
 /// zone, by the accuracy of a fit.

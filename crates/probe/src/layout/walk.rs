@@ -33,7 +33,7 @@ const TRIES: u32 = 2;
 /// The number of slips that an interval may have beyond the likely number.
 const SPARE_SLIPS: f64 = 2.0;
 /// The distance, in tracks, of the third reading of a count before it.
-const BEFORE: u64 = 3;
+pub(super) const BEFORE: u64 = 3;
 /// The number of counts of one step.
 const COUNTS: usize = 4;
 /// The number of tracks read between two counts if times are noisy.
