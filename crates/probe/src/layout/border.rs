@@ -14,12 +14,16 @@
 use super::track::between;
 use super::zone_model::ZoneModel;
 use crate::numbers::{part, wrap};
-use crate::session::{Attempt, Session};
+use crate::session::{Attempt, QUIET_TURNS, Session};
 
 /// The largest deviation of a reading that belongs to a track, in revolutions.
 pub(crate) const MIN_DEVIATION: f64 = 0.02;
 /// The most that is counted, as a share of a track.
 const MAX_COUNTED: f64 = 0.45;
+
+/// The uncertainty of an approximate number that slips in unknown places may cause, sectors
+/// (guess).
+const WIDER: i64 = 8;
 
 /// The most sectors that are tried one by one, instead of bisection, if the cache would hold the
 /// sectors above.
@@ -86,33 +90,12 @@ pub(crate) fn count(
         // The track is as predicted, but its boundary is not.
         return Ok(None);
     }
-    count.seen.clear();
-    count.uncertainty = 2 * uncertainty.unsigned_abs();
-    if session.drive.hits.eviction_reads > 0
-        && place == CountAt::Track
-        && uncertainty <= MAX_DOWNWARDS
-    {
-        let after = count.side(session, about - uncertainty)? == Side::After;
-        let extra = if after {
-            count.downwards(session, about - uncertainty, 2 * uncertainty)?
-        } else {
-            None
-        };
-        return Ok(extra.map(|extra| (extra, count.seen)));
+    let mut found = count.near(session, about, uncertainty)?;
+    if found.is_none() && session.drive.noise_turns() < QUIET_TURNS && uncertainty < WIDER {
+        // Slips that were spread over the zone may have moved the track too.
+        found = count.near(session, about, WIDER)?;
     }
-    let (mut low, mut high) = (about - uncertainty, about + uncertainty + 1);
-    if count.side(session, low)? != Side::After || count.side(session, high)? != Side::Before {
-        return Ok(None);
-    }
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        match count.side(session, middle)? {
-            Side::After => low = middle,
-            Side::Before => high = middle,
-            Side::Elsewhere => return Ok(None),
-        }
-    }
-    Ok(Some((low, count.seen)))
+    Ok(found.map(|extra| (extra, count.seen)))
 }
 
 /// True if a track is as its zone predicts, except for at most `most` more skipped sectors up to
@@ -209,6 +192,39 @@ impl Count<'_> {
             return Ok(side);
         }
         Ok(Side::Elsewhere)
+    }
+
+    /// The count if it is about a number.
+    fn near(
+        &mut self,
+        session: &mut Session,
+        about: i64,
+        uncertainty: i64,
+    ) -> Attempt<Option<i64>> {
+        self.seen.clear();
+        self.uncertainty = 2 * uncertainty.unsigned_abs();
+        let (mut low, mut high) = (about - uncertainty, about + uncertainty + 1);
+        if self.side(session, low)? != Side::After {
+            return Ok(None);
+        }
+        if session.drive.hits.eviction_reads > 0
+            && self.place == CountAt::Track
+            && uncertainty <= MAX_DOWNWARDS
+        {
+            return self.downwards(session, low, 2 * uncertainty);
+        }
+        if self.side(session, high)? != Side::Before {
+            return Ok(None);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.side(session, middle)? {
+                Side::After => low = middle,
+                Side::Before => high = middle,
+                Side::Elsewhere => return Ok(None),
+            }
+        }
+        Ok(Some(low))
     }
 
     /// The count if at least `low` and at most `most` more are skipped. Tries sector by sector

@@ -274,6 +274,22 @@ pub(super) fn fit_list(
         || has_spares && consider(0..MAX_SURFACES, Whole::AfterSpares)
         || has_cylinders && consider(0..MAX_SURFACES, Whole::AfterOtherSteps(distinct));
     best.filter(|best| plain.left > BETTER * best.left.max(rounding))
+        .filter(|best| is_borne_out(tracks, best))
+}
+
+/// True if at least half of the ends of units have the step of one. A single other step in the
+/// list, as at the end of a band, is explained in part by any pattern with an end there.
+fn is_borne_out(tracks: &[ListedTrack], found: &ListedPattern) -> bool {
+    let [a, b] = found.steps;
+    let (mut ends, mut borne_out) = (0, 0);
+    for (pair, number) in tracks.windows(2).zip(found.numbers.windows(2)) {
+        if number[1] / found.unit > number[0] / found.unit {
+            let step = pair[1].angle - pair[0].angle - (number[1] - number[0] - 1) as f64 * a;
+            ends += 1;
+            borne_out += usize::from(wrap(step - b).abs() < wrap(step - a).abs());
+        }
+    }
+    2 * borne_out >= ends
 }
 
 impl ListedTrack {
