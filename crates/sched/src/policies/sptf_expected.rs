@@ -203,6 +203,7 @@ impl Policy for SptfExpected {
     /// than the overlapped overhead. But if the next request continues at the end of the last
     /// command, overhead that is not overlapped costs a whole revolution; and an arm without a
     /// command is idle. Several arms that are known by address have as many times the commands.
+    /// Requests do not wait for a flush.
     fn depth(&self, view: &View<'_>) -> usize {
         let arms = view.arm_count();
         if arms > 1 && view.arms.is_empty() {
@@ -213,7 +214,10 @@ impl Policy for SptfExpected {
             0 => two_are_worth_it(held, overhead(view), view.mean_response),
             from => held >= from,
         };
-        if two || (arms == 1 && continues(view).is_some()) { 2 * arms } else { arms }
+        let moving = if two || (arms == 1 && continues(view).is_some()) { 2 * arms } else { arms };
+        // Where volumes have shares, flushes take turns with requests.
+        let beside = !view.flush_may_go() && !view.shares.any_terms();
+        moving + if beside { BESIDE_FLUSH } else { 0 }
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
@@ -284,6 +288,11 @@ const GATHERED_FROM: usize = 32;
 const OLDEST: usize = 64;
 /// The maximum number of reads examined in a run (guess: more than one reader keeps outstanding).
 const LONGEST_RUN: usize = 64;
+/// The additional number of commands during a flush, itself included: the drive saves written
+/// sectors between them, so that its own queue knows better where the arm is. Measured with
+/// `drawn-51` at equal load on `nearline-20tb`: the 99th percentile is 184 ms with none, 148 with
+/// one, 112 with five and 104 with 33.
+const BESIDE_FLUSH: usize = 5;
 /// The exponent with which service times fall with the number of candidates (docs/limits.md, the
 /// table: 0.14 to 0.26).
 const GAIN: f64 = 0.22;

@@ -47,6 +47,20 @@ fn flushes_that_wait_share_one_command_and_one_that_comes_while_it_runs_gets_its
 }
 
 #[test]
+fn requests_go_beside_a_flush() {
+    for policy in ["headtime", "sptf-expected"] {
+        let mut session = Setup::of(policy).start();
+        session.accept(flush(0));
+        for id in 1..8 {
+            session.accept(read(id, 9 * id, 1));
+        }
+        session.pump();
+        let beside = session.dispatched.iter().filter(|command| command.op == Op::Read).count();
+        assert!((2..7).contains(&beside), "{policy}: {beside} reads beside the flush");
+    }
+}
+
+#[test]
 fn a_drive_with_fua_is_told_and_needs_no_flush() {
     let mut session = Setup::of("fcfs").fua(true).start();
     session.accept(fua(write(0, 0, 1)));
