@@ -41,6 +41,8 @@ struct State {
     /// counted separately.
     epoch: u64,
     in_flight: [u64; 2],
+    /// A thread waits for requests to complete.
+    is_awaited: bool,
     /// The drive is served read-only, whatever the settings are.
     protected: bool,
 }
@@ -74,7 +76,14 @@ impl LiveVolume {
         sector: SectorSize,
     ) -> Arc<Self> {
         let extents = extents.into();
-        let state = State { extents, settings, epoch: 0, in_flight: [0; 2], protected: false };
+        let state = State {
+            extents,
+            settings,
+            epoch: 0,
+            in_flight: [0; 2],
+            is_awaited: false,
+            protected: false,
+        };
         let removed = watch::Sender::new(false);
         Arc::new(Self {
             id,
@@ -174,8 +183,10 @@ impl LiveVolume {
                 if left.is_zero() {
                     return false;
                 }
+                state.is_awaited = true;
                 state =
                     self.fewer.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                state.is_awaited = false;
             }
         }
         true
@@ -190,9 +201,10 @@ impl LiveVolume {
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut state = self.volume.state();
-        let count = &mut state.in_flight[(self.epoch & 1) as usize];
-        *count -= 1;
-        if *count == 0 {
+        let index = (self.epoch & 1) as usize;
+        state.in_flight[index] -= 1;
+        // Each notification is a system call, even if no thread waits.
+        if state.in_flight[index] == 0 && state.is_awaited {
             self.volume.fewer.notify_all();
         }
     }
