@@ -208,9 +208,6 @@ impl ConnectionTask {
                     return self.end.take().unwrap_or(End::ShutDown);
                 }
             }
-            while let Ok(done) = completions.try_recv() {
-                self.completed(done);
-            }
             self.take_events();
             if let Err(end) = self.continue_tls() {
                 self.end = Some(end);
@@ -232,7 +229,9 @@ impl ConnectionTask {
                     .as_ref()
                     .map(|piece_permits| Box::pin(piece_permits.take(1)) as PermitFuture);
             }
-            if self.write() {
+            // A fast drive has completed them by now.
+            let completed = self.take_completions(&mut completions);
+            if self.write() || completed {
                 continue; // Replies that have left make room for requests.
             }
             if self.is_complete() {
@@ -295,6 +294,16 @@ impl ConnectionTask {
                 }
             }
         }
+    }
+
+    /// Processes the completed pieces; returns whether there were any.
+    fn take_completions(&mut self, completions: &mut mpsc::UnboundedReceiver<PieceDone>) -> bool {
+        let mut any = false;
+        while let Ok(done) = completions.try_recv() {
+            self.completed(done);
+            any = true;
+        }
+        any
     }
 
     fn blocked_by_client(&self) -> bool {
