@@ -55,12 +55,27 @@ impl Socket {
 
     /// Reads the available data; `Gone` at the end of the stream.
     pub(crate) fn try_read(&self, buffer: &mut impl BufMut) -> Attempt {
-        if !buffer.has_remaining_mut() {
+        let room = buffer.chunk_mut().len();
+        if room == 0 {
             return Attempt::NotNow;
         }
-        let read = match self {
-            Self::Unix(stream) => stream.try_read_buf(buffer),
-            Self::Tcp(stream) => stream.try_read_buf(buffer),
+        let mut read = Err(io::ErrorKind::WouldBlock.into());
+        // A read that leaves room has emptied the socket: the runtime then waits for the next
+        // event, without another read that finds nothing.
+        let mut note = |result| {
+            read = result;
+            match read {
+                Ok(count) if 0 < count && count < room => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        };
+        let _emptied = match self {
+            Self::Unix(stream) => {
+                stream.try_io(Interest::READABLE, || note(stream.try_read_buf(buffer)))
+            }
+            Self::Tcp(stream) => {
+                stream.try_io(Interest::READABLE, || note(stream.try_read_buf(buffer)))
+            }
         };
         match read {
             Ok(0) => Attempt::Gone,
