@@ -3,7 +3,9 @@
 //!
 //! The head never has more than [`HEAD_BYTES`]. A body is allocated after its header was parsed and
 //! its length checked. It takes over what the head already has of it and is then filled in place.
-//! So a large payload is not copied, and nothing is buffered beyond the announced length.
+//! So a large payload is not copied, and nothing is buffered beyond the announced length. A body of
+//! at most [`SMALL_BODY_BYTES`] is collected in the head instead, together with the messages after
+//! it: copying it costs less than receiving its rest separately.
 
 use alloc::vec::Vec;
 
@@ -11,6 +13,10 @@ use bytes::BufMut;
 use bytes::buf::Limit;
 
 use crate::limits::HEAD_BYTES;
+
+/// The longest body that is collected in the head. A guess: half of the head, so that at least two
+/// messages are received at once.
+const SMALL_BODY_BYTES: usize = HEAD_BYTES / 2;
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
@@ -23,14 +29,22 @@ pub(crate) struct Inbox {
 }
 
 #[derive(Debug)]
-struct Body {
-    bytes: Vec<u8>,
-    len: usize,
+enum Body {
+    /// This many bytes are collected in the head.
+    Small(usize),
+    Large {
+        bytes: Vec<u8>,
+        len: usize,
+    },
 }
 
 impl Body {
+    /// Bytes to be received in place.
     fn missing(&self) -> usize {
-        self.len - self.bytes.len()
+        match self {
+            Body::Small(_) => 0,
+            Body::Large { bytes, len } => len - bytes.len(),
+        }
     }
 }
 
@@ -54,7 +68,7 @@ impl Inbox {
         self.settle();
         let hint = self.hint();
         match &mut self.body {
-            Some(body) if body.missing() > 0 => (&mut body.bytes).limit(hint),
+            Some(Body::Large { bytes, len }) if bytes.len() < *len => bytes.limit(hint),
             _ => {
                 self.head.drain(..self.parsed);
                 self.parsed = 0;
@@ -95,16 +109,32 @@ impl Inbox {
     /// Starts to collect a body of `len` bytes; the caller has bounded `len`.
     pub(crate) fn start_body(&mut self, len: usize) {
         assert!(!self.busy(), "a body was started before the last one was taken");
-        let mut bytes = Vec::with_capacity(len);
-        let here = len.min(self.unparsed());
-        bytes.extend_from_slice(&self.head[self.parsed..self.parsed + here]);
-        self.parsed += here;
-        self.body = Some(Body { bytes, len });
+        self.body = Some(if len <= SMALL_BODY_BYTES {
+            Body::Small(len)
+        } else {
+            Body::Large { bytes: self.parse(len.min(self.unparsed()), len), len }
+        });
     }
 
     /// The body, once it is complete.
     pub(crate) fn take_body(&mut self) -> Option<Vec<u8>> {
-        self.body.take_if(|body| body.missing() == 0).map(|body| body.bytes)
+        let here = self.unparsed();
+        let complete = |body: &mut Body| match body {
+            Body::Small(len) => *len <= here,
+            Body::Large { bytes, len } => bytes.len() == *len,
+        };
+        self.body.take_if(complete).map(|body| match body {
+            Body::Small(len) => self.parse(len, len),
+            Body::Large { bytes, .. } => bytes,
+        })
+    }
+
+    /// Moves `count` bytes of the head into a vector of this capacity.
+    fn parse(&mut self, count: usize, capacity: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(capacity);
+        bytes.extend_from_slice(&self.head[self.parsed..self.parsed + count]);
+        self.parsed += count;
+        bytes
     }
 
     /// From here on reads past `count` bytes.
@@ -127,7 +157,11 @@ impl Inbox {
 
     /// Memory in use, bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
-        (self.head.capacity() + self.body.as_ref().map_or(0, |body| body.bytes.capacity())) as u64
+        let body = match &self.body {
+            Some(Body::Large { bytes, .. }) => bytes.capacity(),
+            _ => 0,
+        };
+        (self.head.capacity() + body) as u64
     }
 
     /// Drops everything, for a connection that is over.
@@ -222,7 +256,8 @@ mod tests {
         inbox.receive(&[1; 10]);
         inbox.start_body(1_000_000);
         assert_eq!(inbox.hint(), 999_990);
-        let start = inbox.body.as_ref().unwrap().bytes.as_ptr();
+        let Some(Body::Large { bytes, .. }) = &inbox.body else { panic!("{:?}", inbox.body) };
+        let start = bytes.as_ptr();
         while inbox.hint() > 0 && inbox.body.as_ref().unwrap().missing() > 0 {
             let mut room = inbox.buffer();
             let count = room.remaining_mut().min(300_000);
