@@ -63,6 +63,7 @@ pub(crate) struct Job {
     piece: Sectors,
     /// Pieces end at the drive's multiples of `piece`.
     aligned: bool,
+    /// The data of pieces that are not handed out yet.
     payload: Bytes,
     window: usize,
     /// The number of pieces handed out, and the index of the next one.
@@ -168,8 +169,7 @@ impl Job {
             if self.op == Op::Flush { Extent::default() } else { self.extent_after(before) };
         self.covered += extent.len;
         let data = if self.op == Op::Write {
-            let bytes = |sectors: Sectors| self.sector.bytes_of(sectors) as usize;
-            self.payload.slice(bytes(before)..bytes(self.covered))
+            self.payload.split_to(self.sector.bytes_of(extent.len) as usize)
         } else {
             Bytes::new()
         };
