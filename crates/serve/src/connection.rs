@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::BufMut as _;
 use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
 use headtime_sched::StreamId;
 use headtime_units::Nanos;
@@ -106,6 +107,8 @@ struct ConnectionTask {
     caching: VecDeque<Handle>,
     done_sender: mpsc::UnboundedSender<PieceDone>,
     allowance: MemoryAllowance,
+    /// The number of consecutive reads that filled their buffer, since replies were last sent.
+    full_reads: u32,
     /// Bytes through the socket, in both directions.
     moved_bytes: u64,
     /// Nothing can be sent any more.
@@ -113,6 +116,9 @@ struct ConnectionTask {
     end: Option<End>,
 }
 
+/// The maximum number of full reads before replies are sent (guess): enough that a batch costs
+/// little, and few enough that the client does not wait for long.
+const MAX_READS: u32 = 16;
 /// The longest time for an orderly shutdown of the socket.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -181,6 +187,7 @@ impl ConnectionTask {
             ready: VecDeque::new(),
             caching: VecDeque::new(),
             done_sender,
+            full_reads: 0,
             moved_bytes: 0,
             gone: false,
             end: None,
@@ -231,6 +238,14 @@ impl ConnectionTask {
             }
             // A fast drive has completed them by now.
             let completed = self.take_completions(&mut completions);
+            let reads = missing_pages == 0 && self.machine.wants_input() && !self.gone;
+            if reads && (1..=MAX_READS).contains(&self.full_reads) {
+                // More requests have probably arrived. Their replies are sent together, because
+                // each transfer wakes the client.
+                self.read();
+                continue;
+            }
+            self.full_reads = 0;
             if self.write() || completed {
                 continue; // Replies that have left make room for requests.
             }
@@ -238,14 +253,13 @@ impl ConnectionTask {
                 return self.end.take().unwrap_or(End::Gone);
             }
 
-            let reads = missing_pages == 0 && self.machine.wants_input();
-            if reads && !self.gone && self.channel.has_unread() {
+            if reads && self.channel.has_unread() {
                 // TLS has decrypted data already, so the socket may never become readable.
                 self.read();
                 continue;
             }
             let shaking_hands = self.channel.is_shaking_hands();
-            let wants_read = !self.gone && (shaking_hands || reads);
+            let wants_read = reads || (!self.gone && shaking_hands);
             let wants_write =
                 !self.gone && (self.machine.output_bytes() > 0 || self.channel.has_unsent());
             tokio::select! {
@@ -326,7 +340,12 @@ impl ConnectionTask {
     }
 
     fn read(&mut self) {
-        match self.channel.try_read(&mut self.machine.read_buffer()) {
+        let mut buffer = self.machine.read_buffer();
+        let before = buffer.remaining_mut();
+        let attempt = self.channel.try_read(&mut buffer);
+        let is_full = before > 0 && !buffer.has_remaining_mut();
+        self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
+        match attempt {
             Attempt::Moved(count) => self.moved_bytes += count as u64,
             Attempt::NotNow => {}
             Attempt::Gone => self.machine.end_of_input(),
