@@ -81,7 +81,11 @@ pub(crate) fn explain(
         end_at_possible(zone);
         return Ok(());
     }
-    if deviates(session, layout, zone, bad, &found)? && narrow_band(session, zone, bad)? {
+    if zone.pattern.in_bands()
+        && zone.last_band.is_none()
+        && deviates(session, layout, zone, bad, &found)?
+        && narrow_band(session, zone, bad)?
+    {
         return Ok(());
     }
     // Sectors skipped before the deviating track that were not known: spares, of which slips have
@@ -409,9 +413,6 @@ fn deviates(
 /// True if the track begins a surface of a narrower last band; the zone then records the band.
 fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt<bool> {
     let period = zone.pattern.period();
-    if !zone.pattern.in_bands() || zone.last_band.is_some() {
-        return Ok(false);
-    }
     // The deviating track is the first of a surface, or the last of the one before if a boundary
     // was counted; or it is found a few tracks late. Usually that is the second surface. But tracks
     // past the predicted number of surface changes are where they should be, so a stride may have
