@@ -419,6 +419,15 @@ fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {
     assert!(together[1].iops > 40.0, "{together:?}");
 }
 
+/// Writes into the drive's cache are not merged, because each waits for the last of a command.
+#[test]
+fn a_lone_writer_in_sequence_is_as_fast_as_with_the_queue_of_the_drive() {
+    let writer = StreamConfig { mix: Mix::reads(0.0), ..sequential(8, 4_096) };
+    let rate = |policy| on_a_large_drive(policy, std::slice::from_ref(&writer))[0].iops;
+    let (own, drive) = (rate("headtime"), rate("firmware"));
+    assert!(own > 0.99 * drive, "{own} of {drive}");
+}
+
 /// Four clients write in sequence without a pause, so that the drive's cache takes one write after
 /// the other.
 #[test]

@@ -173,14 +173,16 @@ impl Headtime {
     /// The next command among the requests that the view shows, which are those of `tenant`: a read
     /// that the drive's cache probably answers where the arm has work or is to wait, else by turns.
     fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
-        let hit = self.hit(view).map(|hit| Choice::one(Some(hit.ticket)));
+        let hit = self.hit(view);
         let needs_arm = |command: &Outstanding| {
             command.target.op.moves_head() && !self.is_beside_arm(view, command)
         };
-        match hit {
-            Some(hit) if view.outstanding.iter().any(needs_arm) => hit,
+        let goes =
+            |hit: &Queued| view.outstanding.iter().any(needs_arm) || self.is_of_only_run(view, hit);
+        match hit.map(|hit| (Choice::one(Some(hit.ticket)), goes(hit))) {
+            Some((hit, true)) => hit,
             hit => match (self.next_in_turns(view, tenant), hit) {
-                (Choice::Nothing | Choice::Hold { .. }, Some(hit)) => hit,
+                (Choice::Nothing | Choice::Hold { .. }, Some((hit, _))) => hit,
                 (choice, _) => choice,
             },
         }
@@ -250,7 +252,17 @@ impl Headtime {
     /// take the time of reads then.
     fn passes(&self, view: &View<'_>, queued: &Queued) -> bool {
         is_cached_write(&queued.request)
-            && (has_time_to_spare(view) || self.streams.destages_with_others(queued))
+            && (has_time_to_spare(view)
+                || self.streams.destages_with_others(queued)
+                || self.is_of_only_run(view, queued))
+    }
+
+    /// Returns whether all requests held are of the run of this one.
+    fn is_of_only_run(&self, view: &View<'_>, queued: &Queued) -> bool {
+        let streams = self.streams.streams();
+        let at_drive = view.outstanding.iter().map(|command| command.requests.len());
+        let all = view.queue.len() + at_drive.sum::<usize>();
+        streams.run_of(queued.request.id).is_some_and(|run| streams.held(run) == all)
     }
 
     /// Returns whether a command at the drive needs no arm.
