@@ -10,6 +10,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 /// Small pieces are run together up to this length.
 const JOIN_BYTES: usize = 4096;
+/// Room for the header of a reply at least.
+const HEADER_BYTES: usize = 64;
 /// Zeroes that are sent without being stored.
 static ZEROES: [u8; 32 << 10] = [0; 32 << 10];
 
@@ -52,7 +54,12 @@ impl Outbox {
             Some(Piece::Small(last)) if last.len() + bytes.len() <= JOIN_BYTES => {
                 last.extend_from_slice(bytes)
             }
-            _ => self.pieces.push_back(Piece::Small(BytesMut::from(bytes))),
+            _ => {
+                // A header consists of several pieces.
+                let mut first = BytesMut::with_capacity(bytes.len().max(HEADER_BYTES));
+                first.extend_from_slice(bytes);
+                self.pieces.push_back(Piece::Small(first));
+            }
         }
     }
 
