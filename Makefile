@@ -91,7 +91,7 @@ web-test: setup-build ## Test the live web page in a headless Chromium; screensh
 bench: setup-build ## Measure the time per decision of every policy, per request, and simulated requests per second
 	cargo bench --locked --quiet -p headtime-sim -p headtime-io --bench decide --bench requests --bench simulate
 
-bench-nbd: setup-build ## Measure 4 KiB requests over NBD, interleaved with nbdkit and qemu-nbd
+bench-nbd: setup-build ## Measure requests of 4 KiB and 1 MiB over NBD, interleaved with nbdkit and qemu-nbd
 	@scripts/setup.sh test
 	cargo bench --locked --quiet -p headtime-cli --bench nbd
 

@@ -1,10 +1,10 @@
-//! 4 KiB requests over NBD: Headtime on a drive in memory beside nbdkit's memory plugin and
-//! qemu-nbd on a file in memory, by fio.
+//! Requests of 4 KiB and 1 MiB over NBD: Headtime on a drive in memory beside nbdkit's memory
+//! plugin and qemu-nbd on a file in memory, by fio.
 //!
 //! `make bench-nbd`, or `cargo bench -p headtime-cli --bench nbd -- --repeats 15 --seconds 1 --rw
-//! randread,randwrite --policy fcfs`. All servers run from the start to the end; in each repeat
-//! fio visits each of them in turn, so that whatever the machine does meets all alike. Printed
-//! are medians and ranges over the repeats, and the median and range of the ratio to nbdkit
+//! randread,randwrite --bs 4k,1m --policy fcfs`. All servers run from the start to the end; in each
+//! repeat fio visits each of them in turn, so that whatever the machine does meets all alike.
+//! Printed are medians and ranges over the repeats, and the median and range of the ratio to nbdkit
 //! within each repeat. Nothing here passes or fails: machines are too different for that.
 
 use std::error::Error;
@@ -30,11 +30,21 @@ struct Visit {
     mean_us: f64,
 }
 
+/// The requests of one run of fio.
+#[derive(Clone, Copy)]
+struct Pattern<'a> {
+    rw: &'a str,
+    bs: &'a str,
+    depth: u32,
+}
+
 struct Arguments {
     repeats: usize,
     seconds: f64,
     /// fio's names of the patterns, separated by commas.
     rw: String,
+    /// fio's lengths of requests, separated by commas.
+    bs: String,
     policy: String,
 }
 
@@ -48,7 +58,11 @@ impl Drop for Running {
     }
 }
 
-const DEPTHS: [u32; 3] = [1, 8, 64];
+/// A queue of 8 requests of 1 MiB moves as many bytes as any server can.
+fn depths(bs: &str) -> &'static [u32] {
+    if bs == "1m" { &[1, 8] } else { &[1, 8, 64] }
+}
+
 /// The one that ratios are to.
 const REFERENCE: &str = "nbdkit";
 const LONGEST_START: Duration = Duration::from_secs(20);
@@ -67,22 +81,27 @@ fn main() -> Outcome<()> {
             .map(|(tool, flag)| version(tool, flag))
             .into();
     println!(
-        "4 KiB {}, {} repeats of {} s, {}, headtime {}",
+        "{} of {}, {} repeats of {} s, {}, headtime {}",
         arguments.rw,
+        arguments.bs,
         arguments.repeats,
         arguments.seconds,
         versions.join(", "),
         env!("CARGO_PKG_VERSION")
     );
-    let patterns = arguments.rw.split(',');
-    for (rw, depth) in patterns.flat_map(|rw| DEPTHS.map(|depth| (rw, depth))) {
+    let patterns = arguments.bs.split(',').flat_map(|bs| {
+        let of_pattern =
+            move |rw| depths(bs).iter().map(move |depth| Pattern { rw, bs, depth: *depth });
+        arguments.rw.split(',').flat_map(of_pattern)
+    });
+    for pattern in patterns {
         let mut visits: Vec<Vec<Visit>> = vec![Vec::new(); contestants.len()];
         for _ in 0..arguments.repeats {
             for (contestant, visits) in contestants.iter().zip(&mut visits) {
-                visits.push(visit(contestant, folder.path(), (rw, depth), arguments.seconds)?);
+                visits.push(visit(contestant, folder.path(), pattern, arguments.seconds)?);
             }
         }
-        print!("{}", table((rw, depth), &contestants, &visits));
+        print!("{}", table(pattern, &contestants, &visits));
     }
     Ok(())
 }
@@ -150,7 +169,7 @@ fn socket(contestant: &Contestant, folder: &Path) -> String {
 fn visit(
     contestant: &Contestant,
     folder: &Path,
-    (rw, depth): (&str, u32),
+    Pattern { rw, bs, depth }: Pattern<'_>,
     seconds: f64,
 ) -> Outcome<Visit> {
     let uri = format!("nbd+unix:///{}?socket={}", contestant.export, socket(contestant, folder));
@@ -158,7 +177,6 @@ fn visit(
         .args([
             "--name=visit",
             "--ioengine=nbd",
-            "--bs=4k",
             "--size=512m",
             "--time_based",
             "--output-format=json",
@@ -166,6 +184,7 @@ fn visit(
         .args([
             format!("--uri={uri}"),
             format!("--rw={rw}"),
+            format!("--bs={bs}"),
             format!("--iodepth={depth}"),
             format!("--runtime={seconds}s"),
         ])
@@ -187,7 +206,8 @@ fn visit(
     if visit.iops > 0.0 { Ok(visit) } else { Err(format!("fio served nothing from {uri}").into()) }
 }
 
-fn table((rw, depth): (&str, u32), contestants: &[Contestant], visits: &[Vec<Visit>]) -> String {
+fn table(pattern: Pattern<'_>, contestants: &[Contestant], visits: &[Vec<Visit>]) -> String {
+    let Pattern { rw, bs, depth } = pattern;
     let reference =
         contestants.iter().position(|contestant| contestant.name == REFERENCE).unwrap_or(0);
     let mut text = String::new();
@@ -199,7 +219,7 @@ fn table((rw, depth): (&str, u32), contestants: &[Contestant], visits: &[Vec<Vis
         );
         let _ = writeln!(
             text,
-            "{rw} depth {depth:>2}  {:<9} {:>7.0} IOPS [{:>6.0} .. {:>6.0}]  mean {:>7.1} us \
+            "{rw} {bs} depth {depth:>2}  {:<9} {:>7.0} IOPS [{:>6.0} .. {:>6.0}]  mean {:>7.1} us \
                 [{:>6.1} .. {:>7.1}]  {:.2} of {REFERENCE}'s [{:.2} .. {:.2}]",
             contestant.name,
             iops.median,
@@ -245,6 +265,7 @@ impl Arguments {
             repeats: 9,
             seconds: 1.0,
             rw: "randread,randwrite".into(),
+            bs: "4k,1m".into(),
             policy: "fcfs".into(),
         };
         // cargo adds --bench of its own.
@@ -261,11 +282,12 @@ impl Arguments {
                 }
                 "--seconds" => arguments.seconds = value.parse()?,
                 "--rw" => arguments.rw = value,
+                "--bs" => arguments.bs = value,
                 "--policy" => arguments.policy = value,
                 _ => {
                     return Err(format!(
                         "{word} is no option; there are --repeats N, --seconds S, \
-                    --rw PATTERN,… and --policy NAME"
+                    --rw PATTERN,…, --bs 4k,1m and --policy NAME"
                     )
                     .into());
                 }
