@@ -19,6 +19,7 @@
 //! task lives until its last request at the drive is complete, so that its memory is accounted for
 //! until then.
 
+mod completions;
 mod opening;
 mod requests;
 mod shared;
@@ -36,7 +37,7 @@ use bytes::BufMut as _;
 use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
 use headtime_sched::StreamId;
 use headtime_units::Nanos;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::arrivals::Arrival;
@@ -46,6 +47,7 @@ use crate::memory::{MemoryAllowance, StallMeter};
 use crate::pieces::Job;
 use crate::socket::{Attempt, Socket};
 use crate::tls::{Access, Channel};
+use completions::Completions;
 use requests::PieceDone;
 pub(crate) use shared::{Phase, Shared};
 
@@ -105,7 +107,9 @@ struct ConnectionTask {
     ready: VecDeque<Handle>,
     /// CACHE requests. Only the first is active, which bounds the data that they read.
     caching: VecDeque<Handle>,
-    done_sender: mpsc::UnboundedSender<PieceDone>,
+    completions: Arc<Completions<PieceDone>>,
+    /// Empty; keeps its memory for the next completions.
+    done: Vec<PieceDone>,
     allowance: MemoryAllowance,
     /// The number of consecutive reads that filled their buffer, since replies were last sent.
     full_reads: u32,
@@ -131,9 +135,8 @@ pub(crate) async fn serve(
     tls: TlsPolicy,
 ) -> End {
     shared.connections.fetch_add(1, Ordering::Relaxed);
-    let (mut client, completions) =
-        ConnectionTask::new(Arc::clone(&shared), arrival, socket, stream, tls);
-    let end = client.run(completions).await;
+    let mut client = ConnectionTask::new(Arc::clone(&shared), arrival, socket, stream, tls);
+    let end = client.run().await;
     if let Some(export) = &client.export {
         export.stats.closed();
         shared.disk.stream_ended(stream);
@@ -159,16 +162,14 @@ impl ConnectionTask {
         socket: Socket,
         stream: StreamId,
         tls: TlsPolicy,
-    ) -> (Self, mpsc::UnboundedReceiver<PieceDone>) {
-        // The channel needs no bound of its own: each message belongs to a permit of the scheduler.
-        let (done_sender, completions) = mpsc::unbounded_channel();
+    ) -> Self {
         let machine = Machine::with_tls(shared.nbd_limits.clone(), tls)
             .expect("limits are checked when the server starts");
         // File permissions protect a unix socket. Every other client is identified by its
         // certificate.
         let trusted = matches!(socket, Socket::Unix(_)) && tls == TlsPolicy::Off;
         let access = if trusted { Access::All } else { shared.permissions.of(None) };
-        let client = Self {
+        Self {
             access,
             tls_requested: false,
             allowance: MemoryAllowance::new(shared.limits.connection_memory.get()),
@@ -186,16 +187,16 @@ impl ConnectionTask {
             arrived: VecDeque::new(),
             ready: VecDeque::new(),
             caching: VecDeque::new(),
-            done_sender,
+            completions: Arc::new(Completions::new()),
+            done: Vec::new(),
             full_reads: 0,
             moved_bytes: 0,
             gone: false,
             end: None,
-        };
-        (client, completions)
+        }
     }
 
-    async fn run(&mut self, mut completions: mpsc::UnboundedReceiver<PieceDone>) -> End {
+    async fn run(&mut self) -> End {
         let limits = self.shared.limits.clone();
         let mut phase = self.shared.phase.clone();
         let handshake = sleep(duration(limits.handshake_timeout));
@@ -215,6 +216,7 @@ impl ConnectionTask {
                     return self.end.take().unwrap_or(End::ShutDown);
                 }
             }
+            self.take_completions();
             self.take_events();
             if let Err(end) = self.continue_tls() {
                 self.end = Some(end);
@@ -237,7 +239,7 @@ impl ConnectionTask {
                     .map(|piece_permits| Box::pin(piece_permits.take(1)) as PermitFuture);
             }
             // A fast drive has completed them by now.
-            let completed = self.take_completions(&mut completions);
+            let completed = self.take_completions();
             let reads = missing_pages == 0 && self.machine.wants_input() && !self.gone;
             if reads && (1..=MAX_READS).contains(&self.full_reads) {
                 // More requests have probably arrived. Their replies are sent together, because
@@ -278,7 +280,7 @@ impl ConnectionTask {
                         Err(_) => self.client_gone(),
                     }
                 }
-                Some(done) = completions.recv() => self.completed(done),
+                () = self.completions.arrive() => {}
                 pages = wait_for_permit(&mut memory) => {
                     memory = None;
                     self.allowance.add(pages);
@@ -311,12 +313,12 @@ impl ConnectionTask {
     }
 
     /// Processes the completed pieces; returns whether there were any.
-    fn take_completions(&mut self, completions: &mut mpsc::UnboundedReceiver<PieceDone>) -> bool {
-        let mut any = false;
-        while let Ok(done) = completions.try_recv() {
-            self.completed(done);
-            any = true;
-        }
+    fn take_completions(&mut self) -> bool {
+        let mut done = std::mem::take(&mut self.done);
+        self.completions.take(&mut done);
+        let any = !done.is_empty();
+        done.drain(..).for_each(|done| self.completed(done));
+        self.done = done;
         any
     }
 

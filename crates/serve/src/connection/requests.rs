@@ -140,7 +140,7 @@ impl ConnectionTask {
         let (deadline, priority) =
             (job.pass.deadline.filter(|_| timed), job.pass.priority.filter(|_| timed));
         let waited =
-            Nanos::from_ns(u64::try_from(job.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            || Nanos::from_ns(u64::try_from(job.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let io = Io {
             volume: export.volume.id,
             class: ClassId(export.class.number()),
@@ -149,16 +149,15 @@ impl ConnectionTask {
             // The deadline counts from the arrival of the request, so the time spent waiting for
             // memory is gone.
             deadline: deadline
-                .map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
+                .map(|deadline| deadline.saturating_sub(waited()).max(Nanos::from_ns(1))),
             ..piece
         };
-        let sender = self.done_sender.clone();
+        let completions = Arc::clone(&self.completions);
         let taken = self.shared.disk.submit(
             io,
             Box::new(move |done| {
                 drop(permit);
-                // A connection that was cut no longer receives.
-                let _ = sender.send(PieceDone {
+                completions.push(PieceDone {
                     handle,
                     index,
                     timing: Timing::of(done.finished.as_ref()),
