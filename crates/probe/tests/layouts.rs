@@ -252,3 +252,26 @@ fn bands_whose_surfaces_have_the_step_of_a_cylinder_are_recognized() {
     }
     expect_predicted(&cases);
 }
+
+#[test]
+fn spares_of_half_a_track_and_more_after_each_group_are_recognized() {
+    let mut cases = Vec::new();
+    for (name, heads, group, tracks) in [
+        ("deskstar34gxp@nocache", 5, 40, 0.77),
+        ("deskstar34gxp@nocache", 5, 40, 2.5),
+        ("cheetah10k7@nocache", 2, 85, 0.63),
+        ("cheetah10k7@nocache", 4, 85, 1.2),
+    ] {
+        let mut profile = small(name, heads, 2, 5 * group);
+        if let Some(band) = &mut profile.geometry.band_cylinders {
+            *band = group;
+        }
+        for zone in &mut profile.zones {
+            zone.spares = (tracks * f64::from(zone.sectors_per_track)) as u64;
+            zone.spare_cylinders = Some(group);
+            zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 90.0);
+        }
+        cases.push((format!("{heads} heads, {tracks} tracks after {group} cylinders"), profile));
+    }
+    expect_recognized(&cases);
+}

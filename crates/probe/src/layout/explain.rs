@@ -25,6 +25,10 @@ const MAX_UNEXPLAINED: u64 = 2;
 const SURE_DRIFT: f64 = 5.0;
 /// The number of tracks that are counted.
 const COUNTED: u64 = 4;
+/// The most tracks that the spares of one group may take (guess), and the tracks after them that
+/// have to be as predicted. Those of another zone deviate more and more.
+pub(super) const MAX_SPARE_TRACKS: u64 = 8;
+const CONTINUED: [u64; 4] = [0, 2, 5, 8];
 /// The number of tracks by which the first deviation found may come after the true first one.
 const MAX_LATE: u64 = 16;
 
@@ -75,6 +79,14 @@ pub(crate) fn explain(
         // The tracks are as before except for one, which was most likely misread in all tries.
         zone.unexplained += 1;
         zone.checked = bad + 1;
+        return Ok(());
+    }
+    if found[0].is_none()
+        && zone.groups.is_none()
+        && session.drive.noise_turns() < QUIET_TURNS
+        && let Some((track, spares)) = spares_within(session, layout, zone, bad)?
+    {
+        step_over(zone, track, spares);
         return Ok(());
     }
     if found[0].is_none() && possible_end(zone).is_some() {
@@ -142,6 +154,53 @@ pub(crate) fn explain(
         }
     }
     explain_again(session, zone, bad, before)
+}
+
+/// Spares that leave a part of a track, and perhaps whole tracks after it, without addresses up to
+/// the end of a cylinder or band, if the pattern continues after them. Returns the first track
+/// after them. So many cannot be counted.
+fn spares_within(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    bad: u64,
+) -> Attempt<Option<(u64, Skip)>> {
+    let sectors = zone.sectors_per_track;
+    let unit = match zone.pattern.period() {
+        Pattern::NEVER.. => 1,
+        period => period,
+    };
+    // Slips since the last count move the tracks before the spares.
+    for track in (1..=2).filter_map(|back| bad.checked_sub(back)) {
+        if let Some((extra @ 0.., _)) = count(session, zone, track, CountAt::Track)? {
+            let border = zone.track_start(track + 1) - extra.unsigned_abs();
+            layout.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
+            record_count(zone, track, extra);
+            break;
+        }
+    }
+    for last in [Some(bad), bad.checked_sub(1)].into_iter().flatten() {
+        let Some(short) = short_by(session, layout, zone, last)? else { continue };
+        let next = (last + 1).next_multiple_of(unit);
+        let spares = short + (next - last - 1) * sectors;
+        if spares < MIN_SPARES || next - last > MAX_SPARE_TRACKS {
+            continue;
+        }
+        let lba = zone.track_start(last + 1) - short;
+        let spares = Skip { lba, sectors: spares, approximate: false };
+        let mut after = zone.clone();
+        record_skip(&mut after, spares);
+        let mut fits = true;
+        for track in CONTINUED.map(|track| next + track) {
+            fits = fits
+                && !out_of_reach(session, &after, track)
+                && is_within(session, &mut after, track, MIN_DEVIATION)?;
+        }
+        if fits {
+            return Ok(Some((next, spares)));
+        }
+    }
+    Ok(None)
 }
 
 /// True if a track that ends `short` sectors early has room for fewer sectors, as the first track

@@ -16,7 +16,8 @@
 //!   group, slipped sectors (to the track where they are few, else their number by region), tracks
 //!   reserved at the start of the drive and of zones (`track_list`).
 //! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without
-//!   data; groups whose spares fill whole tracks are found in the first zone only.
+//!   data; with noise, groups whose spares fill more than half of a track, except short ones of the
+//!   first zone.
 //! - Limitation: a drive whose first zone is not understood gives no pattern to resume with.
 
 mod border;

@@ -11,7 +11,7 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count};
-use super::explain::MIN_SPARES;
+use super::explain::{MAX_SPARE_TRACKS, MIN_SPARES};
 use super::sector_count::count_sectors_per_track;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{
@@ -327,15 +327,16 @@ fn other_step(
         }
         if unit > MAX_SURFACES {
             // A row of many tracks may have many slips.
-            count_up_to(session, &mut trial, units * unit - 2)?;
+            let last = units * unit - 2;
+            if count_up_to(session, &mut trial, last)?.is_none() && last > MAX_SPARE_TRACKS {
+                // Whole tracks may be spares.
+                count_up_to(session, &mut trial, last - MAX_SPARE_TRACKS)?;
+            }
         }
         // The step after it may be any.
-        match short_by(session, layout, &trial, units * unit - 1)? {
-            Some(0) => {}
-            Some(short) => {
-                let end = trial.track_start(units * unit) - short;
-                record_skip(&mut trial, Skip { lba: end, sectors: short, approximate: false });
-            }
+        match spares_before(session, layout, &trial, units * unit)? {
+            Some(spares) if spares.sectors == 0 => {}
+            Some(spares) => record_skip(&mut trial, spares),
             None => return Ok(None),
         }
         if is_within(session, &mut trial, units * unit, allowed)? {
@@ -365,6 +366,24 @@ fn other_step(
             }
         }
         return Ok(Some((units, start, step)));
+    }
+    Ok(None)
+}
+
+/// The sectors skipped directly before a track, whole tracks among them; none if the tracks before
+/// it deviate.
+fn spares_before(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    next: u64,
+) -> Attempt<Option<Skip>> {
+    for whole in 0..=MAX_SPARE_TRACKS.min(next - zone.first_track() - 1) {
+        if let Some(short) = short_by(session, layout, zone, next - whole - 1)? {
+            let lba = zone.track_start(next - whole) - short;
+            let sectors = short + whole * zone.sectors_per_track;
+            return Ok(Some(Skip { lba, sectors, approximate: false }));
+        }
     }
     Ok(None)
 }
@@ -488,11 +507,10 @@ fn begin(
             turn_to(&mut zone, first, angle);
             let mut moved = zone.clone();
             if groups.is_none()
-                && let Some(short) = short_by(session, layout, &moved, border(stride, 1) - 1)?
-                    .filter(|short| *short > 0)
+                && let Some(spares) = spares_before(session, layout, &moved, border(stride, 1))?
+                    .filter(|spares| spares.sectors > 0)
             {
-                let end = moved.track_start(border(stride, 1)) - short;
-                record_skip(&mut moved, Skip { lba: end, sectors: short, approximate: false });
+                record_skip(&mut moved, spares);
             }
             if !out_of_reach(session, &moved, border(stride, 1)) {
                 zone.steps[2] = step_before(session, &moved, border(stride, 1))?;

@@ -10,7 +10,7 @@ use super::zone_model::ZoneModel;
 use crate::cache_model::CacheModel;
 use crate::clock::line;
 use crate::numbers::{median, part, wrap};
-use crate::session::{Attempt, Interruption, Session};
+use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
 /// The number of samples along a track.
 const SAMPLES: u64 = 11;
@@ -19,6 +19,9 @@ pub(crate) const MIN_JUMP: f64 = 0.02;
 /// The number of readings in a row, each late by as much as a jump, after which bisection is not
 /// repeated.
 const MAX_LATE: u32 = 2;
+/// A track that spares leave so small a part of, or less, does not show. If times are noisy, a half
+/// is needed.
+const FEW_LEFT: u64 = 16;
 /// The most sectors of a track that a profile can have.
 const MAX_SECTORS: u64 = 65_535;
 
@@ -198,8 +201,11 @@ pub(crate) fn short_by(
     }
     // Downwards, so that none was read ahead. If as many are skipped as before, no bisection is
     // needed.
+    let least = if session.drive.noise_turns() < QUIET_TURNS { FEW_LEFT } else { 2 };
+    let first = zone.lba_from(track * zone.sectors_per_track + zone.sectors_per_track / least);
     let mut tries: Vec<u64> = (0..16)
         .map(|power| 1 << power)
+        .chain((least == FEW_LEFT).then(|| end.saturating_sub(first)))
         .chain(layout.spares_seen.iter().flat_map(|spares| [*spares, spares + 1]))
         .collect();
     tries.sort_unstable();
@@ -207,7 +213,7 @@ pub(crate) fn short_by(
     let (mut off, mut on) = (end, None);
     for short in tries {
         let lba = end.saturating_sub(short);
-        if lba < zone.middle_of(track) {
+        if lba < first {
             return Ok(None);
         }
         if is_on(session, lba)? {

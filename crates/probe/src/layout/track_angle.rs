@@ -55,10 +55,12 @@ fn one_angle(
         )));
     }
     let sectors = zone.sectors_per_track;
+    let (start, end) = (zone.track_start(track), zone.track_start(track + 1));
     let any = |session: &mut Session| {
-        zone.lba_from(
-            track * sectors + sectors / 6 + session.random.below((2 * sectors / 3).max(1)),
-        )
+        let within = session.random.below((2 * sectors / 3).max(1));
+        let lba = zone.lba_from(track * sectors + sectors / 6 + within);
+        // Spares may take most of the track.
+        if lba < end || start == end { lba } else { start + within % (end - start) }
     };
     let mut first = true;
     for _ in 0..4 {
@@ -113,9 +115,12 @@ pub(super) fn step_seen(
         3
     };
     let (mut steps, mut seen) = (vec![0.0; times], Vec::new());
+    // Tracks between the two may be spares.
+    let before = zone.used_track(track - 1);
+    let between = zone.track_angle(track - 1) - zone.track_angle(before);
     for step in &mut steps {
         let after = track_angle_seen(session, zone, track, &mut seen)?;
-        *step = part(after - track_angle_seen(session, zone, track - 1, &mut seen)?);
+        *step = part(after - track_angle_seen(session, zone, before, &mut seen)? - between);
     }
     // Unwrapped around the first, so that a step near a whole revolution has a median.
     let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();

@@ -265,21 +265,28 @@ fn verify_where(
     if extra > likely(layout, zone, track) {
         return Ok(TrackVerdict::Short(extra.unsigned_abs()));
     }
+    let is_quiet = session.drive.noise_turns() < QUIET_TURNS;
     if place == CountAt::Around {
         // Two readings may fit by chance in another zone; three hardly do. The third is of a track
         // shortly before, which a cache that keeps whole tracks does not hold.
         let off = middle_deviation(session, zone, track.saturating_sub(BEFORE))?
             - extra as f64 / zone.sectors_per_track as f64;
-        if off.abs() > MIN_DEVIATION {
+        // The spares of a group hide its slips from a count at its end.
+        let uncounted =
+            if is_quiet && zone.ends_group(track) { likely(layout, zone, track) } else { 0 };
+        let later = uncounted as f64 / zone.sectors_per_track as f64;
+        if !(-MIN_DEVIATION..=MIN_DEVIATION + later).contains(&off) {
             return Ok(TrackVerdict::Elsewhere);
         }
     }
     let border = zone.track_start(track + 1) - extra.unsigned_abs();
     layout.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
     record_count(zone, track, extra);
-    for (lba, turns) in seen {
-        zone.readings.push((lba, turns));
-    }
+    // Slips not counted yet move what lies before the end of a group. If times are noisy, more
+    // readings count for more.
+    let hides_slips = |lba: u64| is_quiet && zone.ends_group(zone.track_of(lba));
+    let seen: Vec<_> = seen.into_iter().filter(|(lba, _)| !hides_slips(*lba)).collect();
+    zone.readings.extend(seen);
     zone.fit_last_readings();
     Ok(TrackVerdict::Fits(extra.unsigned_abs()))
 }
@@ -299,12 +306,17 @@ pub(crate) fn record_count(zone: &mut ZoneModel, track: u64, extra: i64) {
 }
 
 /// Counts the sectors skipped up to the end of a track, if that is possible; the zone then knows
-/// their number.
-pub(super) fn count_up_to(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Attempt<()> {
-    if let Some((extra, _)) = count(session, zone, track, CountAt::Track)? {
+/// their number. Returns those it did not know of.
+pub(super) fn count_up_to(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    track: u64,
+) -> Attempt<Option<i64>> {
+    let counted = count(session, zone, track, CountAt::Track)?.map(|(extra, _)| extra);
+    if let Some(extra) = counted {
         record_count(zone, track, extra);
     }
-    Ok(())
+    Ok(counted)
 }
 
 /// The first track, counted from the zone's first one and up to `most`, that deviates by more than

@@ -199,6 +199,14 @@ impl ZoneModel {
         self.first_lba + (number * groups.lbas).saturating_sub(self.reserved)
     }
 
+    /// True if a track is the last one with addresses of a group with its own spares.
+    pub(crate) fn ends_group(&self, track: u64) -> bool {
+        let next = self.track_start(track + 1).max(self.first_lba);
+        self.groups.is_some_and(|groups| {
+            (next - self.first_lba + self.reserved).is_multiple_of(groups.lbas)
+        })
+    }
+
     /// The number of the first track with addresses.
     pub(crate) fn first_track(&self) -> u64 {
         self.reserved / self.sectors_per_track
@@ -323,17 +331,19 @@ impl ZoneModel {
     /// The track, or the last one before it that has addresses: the last tracks of a group may be
     /// spares.
     pub(crate) fn used_track(&self, track: u64) -> u64 {
-        match self.groups {
-            Some(groups) if groups.spares >= self.sectors_per_track => {
-                self.track_of(self.track_start(track + 1).max(self.first_lba + 1) - 1)
-            }
-            _ => track,
+        let end = self.track_start(track + 1);
+        if self.track_start(track) < end {
+            track
+        } else {
+            self.track_of(end.max(self.first_lba + 1) - 1)
         }
     }
 
-    /// An address in the middle of a track.
+    /// An address in the middle of a track, or of the part of it that spares leave.
     pub(crate) fn middle_of(&self, track: u64) -> u64 {
-        self.lba_from(track * self.sectors_per_track + self.sectors_per_track / 2)
+        let middle = self.lba_from(track * self.sectors_per_track + self.sectors_per_track / 2);
+        let (start, end) = (self.track_start(track), self.track_start(track + 1));
+        if middle < end || start == end { middle } else { start + (end - start) / 2 }
     }
 
     /// The angle of a track's first sector less one sector: a reading less
