@@ -41,8 +41,8 @@ struct State {
     /// counted separately.
     epoch: u64,
     in_flight: [u64; 2],
-    /// A thread waits for requests to complete.
-    is_awaited: bool,
+    /// The number of threads that wait for requests to complete.
+    waiting: u32,
     /// The drive is served read-only, whatever the settings are.
     protected: bool,
 }
@@ -76,14 +76,8 @@ impl LiveVolume {
         sector: SectorSize,
     ) -> Arc<Self> {
         let extents = extents.into();
-        let state = State {
-            extents,
-            settings,
-            epoch: 0,
-            in_flight: [0; 2],
-            is_awaited: false,
-            protected: false,
-        };
+        let state =
+            State { extents, settings, epoch: 0, in_flight: [0; 2], waiting: 0, protected: false };
         let removed = watch::Sender::new(false);
         Arc::new(Self {
             id,
@@ -183,10 +177,10 @@ impl LiveVolume {
                 if left.is_zero() {
                     return false;
                 }
-                state.is_awaited = true;
+                state.waiting += 1;
                 state =
                     self.fewer.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-                state.is_awaited = false;
+                state.waiting -= 1;
             }
         }
         true
@@ -204,7 +198,7 @@ impl Drop for Pass {
         let index = (self.epoch & 1) as usize;
         state.in_flight[index] -= 1;
         // Each notification is a system call, even if no thread waits.
-        if state.in_flight[index] == 0 && state.is_awaited {
+        if state.in_flight[index] == 0 && state.waiting > 0 {
             self.volume.fewer.notify_all();
         }
     }
