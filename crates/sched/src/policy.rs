@@ -37,7 +37,7 @@ pub struct View<'a> {
     /// The mean response time of recent reads and writes that succeeded; zero before the first.
     pub mean_response: Nanos,
     /// The share of the last second or so in which no request was held, 0 to 1; 0 once requests
-    /// have been held for a quarter of a second without a pause.
+    /// have been held for half a second without a pause.
     pub idle_share: f64,
     /// Settings that may change at run time.
     pub tunables: &'a Tunables,

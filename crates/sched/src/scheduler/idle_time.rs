@@ -16,10 +16,10 @@ pub(super) struct IdleTime {
 /// hardly counts).
 const MEMORY_NS: f64 = 1e9;
 
-/// A busy stretch that shows a new load, however idle the drive was before. Measured with 40 drawn
-/// mixtures on `nearline-20tb` at 80 % load: 100 ms lengthens the 99th percentile by 4.2 %, 250 ms
-/// by 0.6 %, 500 ms by 0.3 %.
-const LONG: Nanos = Nanos::from_ms(250);
+/// A busy stretch that shows a new load, however idle the drive was before. Measured with drawn
+/// mixtures at 80 % load: 250 ms lengthens the 99th percentile by 0.6 % on `nearline-20tb` and by
+/// 2.8 % on `atlas10k`, 500 ms by 0.3 and 0.5 %.
+const LONG: Nanos = Nanos::from_ms(500);
 
 impl IdleTime {
     /// Adds a stretch without requests.
@@ -59,11 +59,11 @@ mod tests {
         }
         assert!((time.share() - 0.3).abs() < 0.01, "{}", time.share());
         time.busy(LONG - Nanos::from_ms(8));
-        assert!((0.2..0.3).contains(&time.share()), "{}", time.share());
+        assert!((0.15..0.25).contains(&time.share()), "{}", time.share());
         time.busy(Nanos::from_ms(1));
         assert_eq!(time.share(), 0.0, "a load without pauses");
         time.idle(Nanos::from_ms(3));
-        assert!((0.2..0.3).contains(&time.share()), "{}", time.share());
+        assert!((0.15..0.25).contains(&time.share()), "{}", time.share());
         time.idle(Nanos::from_secs(1000));
         assert!(time.share() > 0.99, "{}", time.share());
     }
