@@ -21,6 +21,7 @@
 
 mod completions;
 mod opening;
+mod polling;
 mod requests;
 mod shared;
 #[cfg(test)]
@@ -31,13 +32,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BufMut as _;
 use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
 use headtime_sched::StreamId;
 use headtime_units::Nanos;
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::arrivals::Arrival;
@@ -48,6 +50,7 @@ use crate::pieces::Job;
 use crate::socket::{Attempt, Socket};
 use crate::tls::{Access, Channel};
 use completions::Completions;
+use polling::Polling;
 use requests::PieceDone;
 pub(crate) use shared::{Phase, Shared};
 
@@ -111,8 +114,11 @@ struct ConnectionTask {
     /// Empty; keeps its memory for the next completions.
     done: Vec<PieceDone>,
     allowance: MemoryAllowance,
-    /// The number of consecutive reads that filled their buffer, since replies were last sent.
-    full_reads: u32,
+    /// The last read filled its buffer.
+    is_read_full: bool,
+    /// Bytes that were received since replies were last sent.
+    unanswered_bytes: u64,
+    polling: Polling,
     /// Bytes through the socket, in both directions.
     moved_bytes: u64,
     /// Nothing can be sent any more.
@@ -120,9 +126,6 @@ struct ConnectionTask {
     end: Option<End>,
 }
 
-/// The maximum number of full reads before replies are sent (guess): enough that a batch costs
-/// little, and few enough that the client does not wait for long.
-const MAX_READS: u32 = 16;
 /// The longest time for an orderly shutdown of the socket.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -189,7 +192,9 @@ impl ConnectionTask {
             caching: VecDeque::new(),
             completions: Arc::new(Completions::new()),
             done: Vec::new(),
-            full_reads: 0,
+            is_read_full: false,
+            unanswered_bytes: 0,
+            polling: Polling::default(),
             moved_bytes: 0,
             gone: false,
             end: None,
@@ -241,14 +246,17 @@ impl ConnectionTask {
             // A fast drive has completed them by now.
             let completed = self.take_completions();
             let reads = missing_pages == 0 && self.machine.wants_input() && !self.gone;
-            if reads && (1..=MAX_READS).contains(&self.full_reads) {
-                // More requests have probably arrived. Their replies are sent together, because
-                // each transfer wakes the client.
+            if reads && self.is_read_full && self.channel.unread_bytes() > self.unanswered_bytes {
+                // Replies are sent together, because each transfer wakes the client, but for at
+                // least half of the requests that have arrived: it prepares the next meanwhile.
                 self.read();
                 continue;
             }
-            self.full_reads = 0;
-            if self.write() || completed {
+            let sent = self.write();
+            if sent {
+                self.unanswered_bytes = 0;
+            }
+            if sent || completed {
                 continue; // Replies that have left make room for requests.
             }
             if self.is_complete() {
@@ -281,6 +289,8 @@ impl ConnectionTask {
                     }
                 }
                 () = self.completions.arrive() => {}
+                // Other tasks go on meanwhile, and the runtime looks for ready sockets.
+                () = yield_now(), if wants_read && self.polling.is_on(Instant::now()) => {}
                 pages = wait_for_permit(&mut memory) => {
                     memory = None;
                     self.allowance.add(pages);
@@ -345,10 +355,13 @@ impl ConnectionTask {
         let mut buffer = self.machine.read_buffer();
         let before = buffer.remaining_mut();
         let attempt = self.channel.try_read(&mut buffer);
-        let is_full = before > 0 && !buffer.has_remaining_mut();
-        self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
+        self.is_read_full = before > 0 && !buffer.has_remaining_mut();
         match attempt {
-            Attempt::Moved(count) => self.moved_bytes += count as u64,
+            Attempt::Moved(count) => {
+                self.moved_bytes += count as u64;
+                self.unanswered_bytes += count as u64;
+                self.polling.received(Instant::now());
+            }
             Attempt::NotNow => {}
             Attempt::Gone => self.machine.end_of_input(),
         }
@@ -370,6 +383,7 @@ impl ConnectionTask {
             Attempt::Moved(count) => {
                 self.moved_bytes += count as u64;
                 self.machine.advance_output(count);
+                self.polling.sent(Instant::now());
                 count > 0
             }
             Attempt::NotNow => false,
