@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use headtime_belief::DriveModel;
-use headtime_io::custom::{Backend, BackendCommand, BackendCompletion, OpenedDrive, ReportedModel};
+use headtime_io::custom::{Backend, BackendCommand, BackendCompletion, OpenedDrive};
 use headtime_io::{Drive, DriveHandle, DriveOptions, Io};
 use headtime_mechanics::catalog;
 use headtime_units::{Extent, Instant, Lba, Sectors};
@@ -62,18 +62,11 @@ impl Backend for Prompt {
 
 fn open(policy: &str) -> Drive {
     let profile = catalog::load("atlas10k").expect("the profile ships");
+    let backend = Prompt { commands: VecDeque::new(), data: vec![0; 1 << 20].into() };
+    let sector_size = profile.sector_size().expect("the profile ships");
     let opened = OpenedDrive {
-        backend: Box::new(Prompt { commands: VecDeque::new(), data: vec![0; 1 << 20].into() }),
         belief: Box::new(DriveModel::of_profile(&profile).expect("the profile ships")),
-        model: ReportedModel::Unknown,
-        capacity: profile.capacity(),
-        sector_size: profile.sector_size().expect("the profile ships"),
-        physical_block: 512,
-        queue_depth: AT_DRIVE,
-        fua: true,
-        precise: false,
-        kernel: Vec::new(),
-        power: Vec::new(),
+        ..OpenedDrive::new(Box::new(backend), profile.capacity(), sector_size, AT_DRIVE)
     };
     let options = DriveOptions {
         policy: policy.parse().expect("a policy of the table"),

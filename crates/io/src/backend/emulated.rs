@@ -183,17 +183,12 @@ pub(crate) fn open(
         }),
     };
     Ok(OpenedDrive {
-        backend: Box::new(backend),
         belief,
         model: ReportedModel::Profile(Box::new(profile.clone())),
-        capacity,
-        sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
-        queue_depth,
-        fua: true,
         precise: true,
-        kernel: Vec::new(),
         power: motor.into_iter().map(|power| power as Arc<dyn PowerProbe>).collect(),
+        ..OpenedDrive::new(Box::new(backend), capacity, sector_size, queue_depth)
     })
 }
 

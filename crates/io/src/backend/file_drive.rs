@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use headtime_belief::LinearBelief;
 use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::Backend;
@@ -19,7 +18,6 @@ use crate::kernel_settings::WriteCache;
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, IoMethod};
-use crate::profile::ReportedModel;
 
 /// Opens a file as a drive.
 pub(crate) fn open(
@@ -42,17 +40,8 @@ pub(crate) fn open(
     let cache = (options.direct && try_direct(&file, sector_bytes)).into();
     let backend = mover(file, sector_bytes, cache, FILE_QUEUE_DEPTH, options.io_method, notifier)?;
     Ok(OpenedDrive {
-        backend,
-        belief: Box::new(LinearBelief::new(capacity)),
-        model: ReportedModel::Unknown,
-        capacity,
-        sector_size,
         physical_block: FILE_BLOCK,
-        queue_depth: FILE_QUEUE_DEPTH,
-        fua: true,
-        precise: false,
-        kernel: Vec::new(),
-        power: Vec::new(),
+        ..OpenedDrive::new(backend, capacity, sector_size, FILE_QUEUE_DEPTH)
     })
 }
 

@@ -10,30 +10,20 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use bytes::Bytes;
-use headtime_belief::LinearBelief;
 use headtime_sched::Op;
 use headtime_units::{Instant, SectorSize};
 
 use crate::backend::OpenedDrive;
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::locator::MemoryLocator;
-use crate::profile::ReportedModel;
 
 /// Opens an empty drive.
 pub(crate) fn open(locator: &MemoryLocator) -> OpenedDrive {
     let (capacity, sector_size) = (locator.capacity(), locator.sector);
+    let backend = Box::new(MemoryDrive::new(sector_size));
     OpenedDrive {
-        backend: Box::new(MemoryDrive::new(sector_size)),
-        belief: Box::new(LinearBelief::new(capacity)),
-        model: ReportedModel::Unknown,
-        capacity,
-        sector_size,
         physical_block: PHYSICAL_BLOCK.max(sector_size.bytes()),
-        queue_depth: QUEUE_DEPTH,
-        fua: true,
-        precise: false,
-        kernel: Vec::new(),
-        power: Vec::new(),
+        ..OpenedDrive::new(backend, capacity, sector_size, QUEUE_DEPTH)
     }
 }
 

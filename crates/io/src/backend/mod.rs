@@ -25,6 +25,7 @@ pub(crate) mod uring;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headtime_belief::LinearBelief;
 use headtime_mechanics::DiskTime;
 use headtime_sched::{Belief, Command, CommandId};
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
@@ -160,4 +161,30 @@ pub struct OpenedDrive {
     pub kernel: Vec<KernelWatch>,
     /// The drives that it consists of, as far as they tell their power state.
     pub power: Vec<Arc<dyn PowerProbe>>,
+}
+
+impl OpenedDrive {
+    /// A drive that honors force unit access, notifies of completions, reports nothing else, and is
+    /// scheduled by distance.
+    #[must_use]
+    pub fn new(
+        backend: Box<dyn Backend>,
+        capacity: Sectors,
+        sector_size: SectorSize,
+        queue_depth: usize,
+    ) -> Self {
+        Self {
+            backend,
+            belief: Box::new(LinearBelief::new(capacity)),
+            model: ReportedModel::Unknown,
+            capacity,
+            sector_size,
+            physical_block: sector_size.bytes(),
+            queue_depth,
+            fua: true,
+            precise: false,
+            kernel: Vec::new(),
+            power: Vec::new(),
+        }
+    }
 }

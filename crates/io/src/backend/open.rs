@@ -85,21 +85,18 @@ fn open_array(
         drives.push(ArrayMember::new(member.to_string(), backend, queue_depth));
     }
     let queue_depth = drives.iter().map(|member| member.queue_depth).sum();
+    let backend = Box::new(ArrayDrive::new(stripes, sector_size, drives));
     Ok(OpenedDrive {
-        backend: Box::new(ArrayDrive::new(stripes, sector_size, drives)),
         belief: Box::new(match array.schedule {
             ArraySchedule::Member => ArrayModel::by_member(beliefs, stripe, 0),
             ArraySchedule::Whole => ArrayModel::new(beliefs, stripe, 0),
         }),
-        model: ReportedModel::Unknown,
-        capacity,
-        sector_size,
         physical_block: physical_block.unwrap_or_default(),
-        queue_depth,
         fua,
         precise,
         kernel,
         power,
+        ..OpenedDrive::new(backend, capacity, sector_size, queue_depth)
     })
 }
 

@@ -12,7 +12,6 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use headtime_belief::LinearBelief;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{CommandId, Outcome};
 use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
@@ -66,19 +65,12 @@ pub(crate) fn open(
         at_model: HashMap::new(),
         completions: Vec::new(),
     };
+    // Of times that say nothing there is nothing to learn: the drive model is by distance.
     Ok(OpenedDrive {
-        backend: Box::new(backend),
-        // Of times that say nothing there is nothing to learn.
-        belief: Box::new(LinearBelief::new(capacity)),
         model: ReportedModel::Named(profile.model.clone()),
-        capacity,
-        sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
-        queue_depth: traits.queue_depth,
         fua: traits.fua,
-        precise: false,
-        kernel: Vec::new(),
-        power: Vec::new(),
+        ..OpenedDrive::new(Box::new(backend), capacity, sector_size, traits.queue_depth)
     })
 }
 

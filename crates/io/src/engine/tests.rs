@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_belief::LinearBelief;
 use headtime_sched::{
     CommandId, Op, PendingSectors, PolicyEntry, RequestId, ScanPriority, VolumeId,
 };
@@ -20,7 +19,6 @@ use crate::drive::ScanFeed;
 use crate::engine::scan_queue::{ScanEvent, ScanStart};
 use crate::notifier::Notifier;
 use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
-use crate::profile::ReportedModel;
 use crate::request::{Io, IoDone, IoError};
 
 const SECTOR: usize = 512;
@@ -164,19 +162,9 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
     let notifier = Arc::new(Notifier::new().expect("a file descriptor is free"));
     let state = State { bytes: vec![0; 1000 * SECTOR], answering: true, ..State::default() };
     let puppet = Arc::new(Puppet { state: Mutex::new(state), notifier: Arc::clone(&notifier) });
-    let opened = OpenedDrive {
-        backend: Box::new(PuppetDrive(Arc::clone(&puppet))),
-        belief: Box::new(LinearBelief::new(Sectors::new(1000))),
-        model: ReportedModel::Unknown,
-        capacity: Sectors::new(1000),
-        sector_size: SectorSize::B512,
-        physical_block: 512,
-        queue_depth: 4,
-        fua,
-        precise: false,
-        kernel: Vec::new(),
-        power: Vec::new(),
-    };
+    let backend = Box::new(PuppetDrive(Arc::clone(&puppet)));
+    let opened =
+        OpenedDrive { fua, ..OpenedDrive::new(backend, Sectors::new(1000), SectorSize::B512, 4) };
     let drive = Drive::start(opened, &options, notifier, "puppet").expect("a thread is to be had");
     (drive, puppet)
 }

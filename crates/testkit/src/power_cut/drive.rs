@@ -7,10 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use headtime_belief::LinearBelief;
-use headtime_io::custom::{
-    Backend, BackendCommand, BackendCompletion, Notifier, OpenedDrive, ReportedModel,
-};
+use headtime_io::custom::{Backend, BackendCommand, BackendCompletion, Notifier, OpenedDrive};
 use headtime_io::{Drive, DriveOptions, OpenError};
 use headtime_sched::{Command, Op};
 use headtime_units::{Extent, Instant, Sectors};
@@ -224,23 +221,17 @@ impl PowerCutDrive {
             physical_sectors,
         });
         let switch = PowerSwitch { shared: Arc::clone(&shared) };
+        let (physical_block, queue_depth, fua) = (self.physical_block, self.queue_depth, self.fua);
+        let backend = PowerCutBackend {
+            shared,
+            rng: ChaCha8Rng::seed_from_u64(self.seed),
+            in_progress: Vec::new(),
+            traits: self,
+        };
         let opened = OpenedDrive {
-            belief: Box::new(LinearBelief::new(capacity)),
-            model: ReportedModel::Unknown,
-            capacity,
-            sector_size,
-            physical_block: self.physical_block,
-            queue_depth: self.queue_depth,
-            fua: self.fua,
-            precise: false,
-            kernel: Vec::new(),
-            power: Vec::new(),
-            backend: Box::new(PowerCutBackend {
-                shared,
-                rng: ChaCha8Rng::seed_from_u64(self.seed),
-                in_progress: Vec::new(),
-                traits: self,
-            }),
+            physical_block,
+            fua,
+            ..OpenedDrive::new(Box::new(backend), capacity, sector_size, queue_depth)
         };
         (opened, switch)
     }

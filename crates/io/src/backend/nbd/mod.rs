@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use headtime_belief::LinearBelief;
 use headtime_sched::CommandId;
 use headtime_units::Instant;
 use rustix::io::Errno;
@@ -32,7 +31,6 @@ use crate::drive_identity::DriveIdentity;
 use crate::locator::NbdLocator;
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
-use crate::profile::ReportedModel;
 use crate::snapshot::LinkSnapshot;
 
 use establish::establish;
@@ -74,17 +72,9 @@ pub(crate) fn open(
         more: false,
     };
     Ok(OpenedDrive {
-        backend: Box::new(drive),
-        belief: Box::new(LinearBelief::new(shape.capacity)),
-        model: ReportedModel::Unknown,
-        capacity: shape.capacity,
-        sector_size: shape.sector,
         physical_block: shape.preferred,
-        queue_depth: locator.queue_depth,
         fua: shape.fua,
-        precise: false,
-        kernel: Vec::new(),
-        power: Vec::new(),
+        ..OpenedDrive::new(Box::new(drive), shape.capacity, shape.sector, locator.queue_depth)
     })
 }
 

@@ -13,7 +13,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use headtime_belief::LinearBelief;
 use headtime_units::SectorSize;
 use rustix::fs::{
     FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, ioctl_blkpbszget,
@@ -123,25 +122,21 @@ pub(crate) fn open(
         Watch { path: path.to_owned(), file: again(&file)?, bytes, rotates, _backing: backing };
     let mover =
         mover(file, sector_bytes, options.direct.into(), queue_depth, options.io_method, notifier)?;
+    let backend = Box::new(RawDevice::new(mover, discards, watch, knobs));
     Ok(OpenedDrive {
-        backend: Box::new(RawDevice::new(mover, discards, watch, knobs)),
-        belief: Box::new(LinearBelief::new(capacity)),
         model: device
             .as_ref()
             .and_then(|device| device.model.clone())
             .map_or(ReportedModel::Unknown, ReportedModel::Named),
-        capacity,
-        sector_size,
         physical_block,
-        queue_depth,
         // Without such writes in the drive, the kernel adds a flush after each. The scheduler then
         // sends the flush itself, because it observes its cost.
         fua: device.as_ref().is_none_or(|device| {
             device.fua || device.write_cache.as_deref() == Some("write through")
         }),
-        precise: false,
         kernel,
         power,
+        ..OpenedDrive::new(backend, capacity, sector_size, queue_depth)
     })
 }
 
