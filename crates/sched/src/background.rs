@@ -103,8 +103,8 @@ pub enum Pace {
     Paused,
 }
 
-/// The result of one background read. Each pending sector of a scan is reported once, unless it was
-/// withdrawn or the scan was stopped before.
+/// The result of one background read. Each pending sector of a scan is reported once, unless the
+/// scan was stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackgroundRead {
     /// For which scan.

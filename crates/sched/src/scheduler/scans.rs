@@ -27,7 +27,7 @@ use super::{Done, Outcome, Outstanding, Scheduler, Ticket};
 use crate::background::{
     BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions, ScanPriority,
 };
-use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull, without};
+use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull};
 use crate::positioning::BeliefReport;
 use crate::shares::Tenant;
 
@@ -102,22 +102,6 @@ impl Scheduler {
             job.claims.retain(|claim| claim.scan != id);
         }
         fill.delivered.retain(|read| read.scan != id);
-        self.drop_unneeded();
-    }
-
-    /// Removes the grains that lie wholly within `extent` from a scan, also those being read.
-    pub fn scan_withdraw(&mut self, id: ScanId, extent: Extent) {
-        let Some(fill) = &mut self.fill else { return };
-        let Some(scan) = fill.scans.get_mut(id) else { return };
-        scan.pending.remove(extent);
-        for job in fill.jobs.values_mut() {
-            let (own, mut kept): (Vec<Claim>, Vec<Claim>) =
-                job.claims.iter().partition(|claim| claim.scan == id);
-            kept.extend(own.iter().flat_map(|claim| {
-                without(claim.extent, extent).map(|extent| Claim { extent, ..*claim })
-            }));
-            job.claims = kept;
-        }
         self.drop_unneeded();
     }
 

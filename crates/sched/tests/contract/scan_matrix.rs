@@ -5,7 +5,7 @@ use headtime_sched::{
     Choice, FillSettings, HoldReason, POLICIES, Pace, Policy, QueueLimits, ReadAhead, ScanId,
     ScanOptions, View,
 };
-use headtime_units::{Extent, Nanos, Sectors};
+use headtime_units::{Nanos, Sectors};
 use proptest::prelude::*;
 
 use crate::drive::ServiceOrder;
@@ -146,7 +146,6 @@ enum Event {
     SetOutstanding { commands: Option<usize> },
     Pace { id: u32, pace: bool },
     Stop { id: u32 },
-    Withdraw { id: u32, start: u64, len: u64 },
     Settings { number: usize },
 }
 
@@ -183,8 +182,6 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|commands| Event::SetOutstanding { commands }),
         1 => (1_u32..3, any::<bool>()).prop_map(|(id, pace)| Event::Pace { id, pace }),
         1 => (1_u32..2).prop_map(|id| Event::Stop { id }),
-        1 => (1_u32..3, start(), 1_u64..40)
-            .prop_map(|(id, start, len)| Event::Withdraw { id, start, len }),
         1 => (0_usize..5).prop_map(|number| Event::Settings { number }),
     ]
 }
@@ -263,9 +260,6 @@ fn run(scenario: &Scenario) -> Session {
             Event::Stop { id } => {
                 session.scan_stop(id);
                 stopped |= id == 1;
-            }
-            Event::Withdraw { id, start, len } => {
-                session.scan_withdraw(id, Extent::from_numbers(start, len))
             }
             Event::Settings { number } => session.scheduler.set_fill(settings()[number]),
         }

@@ -154,11 +154,6 @@ impl Session {
         self.scheduler.self_check();
     }
 
-    pub(crate) fn scan_withdraw(&mut self, id: u32, extent: Extent) {
-        self.scheduler.scan_withdraw(ScanId(id), extent);
-        self.scheduler.self_check();
-    }
-
     /// Lets the scheduler send all its commands.
     pub(crate) fn pump(&mut self) {
         self.wake = None;

@@ -2,7 +2,6 @@
 
 use headtime_sched::{FillReport, ScanPriority, UnusedGap};
 use headtime_tasks::{Ranges, ReadSource, Scan};
-use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
@@ -321,12 +320,6 @@ impl RangeList {
             ranges: on_drive.map(|run| (run.start.get(), run.len.get())).collect(),
             more: ranges.len().saturating_sub(MAX_LISTED),
         }
-    }
-
-    /// The ranges in bytes for this sector size: first byte and length.
-    pub fn in_bytes(&self, size: SectorSize) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let bytes = u64::from(size.bytes());
-        self.ranges.iter().map(move |(start, len)| (start * bytes, len * bytes))
     }
 }
 
