@@ -5,6 +5,7 @@
 //! neither this crate nor its dependencies.
 
 mod beliefs;
+mod chart;
 pub mod commands;
 pub mod compare;
 pub mod demo;

@@ -130,7 +130,7 @@ pub fn run(arguments: &ValidateArguments) -> Result<(), Failure> {
             .trace
             .file_name()
             .map_or(name.clone(), |file| file.to_string_lossy().into_owned());
-        write(file, &plot::draw(&validation, &profile.name, &short)?)?;
+        write(file, &plot::draw(&validation, &profile.name, &short))?;
     }
     if let Some(file) = &arguments.csv {
         write(file, &csv(&validation)?)?;

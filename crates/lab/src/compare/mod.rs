@@ -7,7 +7,6 @@
 
 mod belief;
 mod cell;
-mod chart;
 mod fingerprint;
 mod observer;
 mod outcome;
@@ -28,6 +27,7 @@ mod table;
 pub use belief::PlannedBelief;
 pub use cell::{Cell, CellKind, Decisive};
 pub use fingerprint::{build, build_of};
+pub(crate) use outcome::rounded;
 pub use outcome::{CellEnd, CellOutcome, CellStatus, EqualLoad, Figures, Half, StreamOutcome};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;

@@ -297,7 +297,7 @@ pub(super) fn steps(requests: u64) -> usize {
 
 /// A number with six significant digits.
 #[must_use]
-pub(super) fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     // A number written with six digits reads back as a number.
     format!("{value:.5e}").parse().unwrap_or(value)
 }

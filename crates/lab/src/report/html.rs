@@ -1,27 +1,26 @@
 //! The page of a demo's report.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
-use super::page::{self, embedded};
+use super::page::{self};
 use super::plots::{self, OverTime};
 use super::{DemoReport, PolicyRun};
+use crate::chart;
 use headtime_console::figures::{DiskTimeShares, VolumeTotals, show_bytes, show_ms, show_percent};
 
 /// The whole page.
-///
-/// # Errors
-/// When a plot cannot be drawn.
-pub fn page(report: &DemoReport) -> anyhow::Result<String> {
+#[must_use]
+pub fn page(report: &DemoReport) -> String {
     let content = html! {
         (header(report))
         (summary(report))
-        (distributions(report)?)
-        (heat(report)?)
-        (over_time(report)?)
-        (disk_time(report)?)
+        (distributions(report))
+        (heat(report))
+        (over_time(report))
+        (disk_time(report))
         (method(report))
     };
-    Ok(page::page(&format!("Headtime demo: {}", names(report)), STYLE, &content))
+    page::page(&format!("Headtime demo: {}", names(report)), &(chart::style() + STYLE), &content)
 }
 
 fn header(report: &DemoReport) -> Markup {
@@ -46,15 +45,9 @@ fn header(report: &DemoReport) -> Markup {
         @for warning in report.warnings() { p.note { (warning) "." } }
         @if let Some(verdict) = verdict(report) { p.verdict { (verdict) } }
         ul.legend { @for (index, run) in report.runs.iter().enumerate() {
-            li { i style=(line_style(index)) {} b { (run.policy) } " " (run.summary) }
+            li { i.(chart::class(index)).first[index == 0] {} b { (run.policy) } " " (run.summary) }
         } }
     } }
-}
-
-/// The line that stands for the `index`-th run in the plots.
-fn line_style(index: usize) -> String {
-    let dash = if index == 0 { "dashed" } else { "solid" };
-    format!("border-top:3px {dash} {}", plots::css_color(index))
 }
 
 /// The last policy against the first, in a sentence; `None` with less than two.
@@ -218,18 +211,18 @@ fn best(values: &[Option<f64>], better: Better) -> Option<f64> {
     }
 }
 
-fn distributions(report: &DemoReport) -> anyhow::Result<Markup> {
-    Ok(html! { section {
+fn distributions(report: &DemoReport) -> Markup {
+    html! { section {
         h2 { "Response times" }
         p { "The share of requests that were answered within a time; further left is better." }
         div.plots { @for (index, plan) in report.volumes.iter().enumerate() {
-            figure { figcaption { (plan.name) } (embedded(&plots::response_cdf(report, index)?)) }
+            figure { figcaption { (plan.name) } (PreEscaped(plots::response_cdf(report, index))) }
         } }
-    } })
+    } }
 }
 
-fn heat(report: &DemoReport) -> anyhow::Result<Markup> {
-    Ok(html! { section {
+fn heat(report: &DemoReport) -> Markup {
+    html! { section {
         h2 { "Response times over time" }
         p { "The darker a cell, the more requests. The dashed line is the deadline." }
         div.plots {
@@ -237,56 +230,55 @@ fn heat(report: &DemoReport) -> anyhow::Result<Markup> {
                 @for (nth, run) in report.runs.iter().enumerate() {
                     figure {
                         figcaption { (plan.name) ", " (run.policy) }
-                        (embedded(&plots::heat(report, index, nth)?))
+                        (PreEscaped(plots::heat(report, index, nth)))
                     }
                 }
             }
         }
-    } })
+    } }
 }
 
-fn over_time(report: &DemoReport) -> anyhow::Result<Markup> {
-    let plot = |index, what| plots::over_time(report, index, what).map(|svg| embedded(&svg));
-    Ok(html! { section {
+fn over_time(report: &DemoReport) -> Markup {
+    let plot = |index, what| PreEscaped(plots::over_time(report, index, what));
+    html! { section {
         h2 { "Over time" }
         div.plots {
             @for (index, plan) in report.volumes.iter().enumerate() {
                 figure {
                     figcaption { (plan.name) ": share of disk time" }
-                    (plot(index, OverTime::Shares)?)
+                    (plot(index, OverTime::Shares))
                 }
             }
             @for (index, plan) in report.volumes.iter().enumerate() {
                 figure {
                     figcaption { (plan.name) ": throughput" }
-                    (plot(index, OverTime::Throughput)?)
+                    (plot(index, OverTime::Throughput))
                 }
             }
             @for (index, plan) in report.volumes.iter().enumerate() {
                 @if plan.deadline_ms.is_some() {
                     figure {
                         figcaption { (plan.name) ": deadlines missed" }
-                        (plot(index, OverTime::Misses)?)
+                        (plot(index, OverTime::Misses))
                     }
                 }
             }
         }
-    } })
+    } }
 }
 
-fn disk_time(report: &DemoReport) -> anyhow::Result<Markup> {
+fn disk_time(report: &DemoReport) -> Markup {
     if report.runs.iter().all(|run| run.disk_time.is_none()) {
-        return Ok(html! {});
+        return html! {};
     }
-    let swatch = |index| format!("background:{}", plots::css_part_color(index));
-    Ok(html! { section {
+    html! { section {
         h2 { "Where the drive's time went" }
-        figure.wide { (embedded(&plots::disk_time(report)?)) }
+        figure.wide { (PreEscaped(plots::disk_time(report))) }
         table.numbers {
             thead { tr {
                 th {}
                 @for (index, (part, _)) in DiskTimeShares::default().parts().iter().enumerate() {
-                    th { i.swatch style=(swatch(index)) {} (part) }
+                    th { i.swatch.{ "t" (index) } {} (part) }
                 }
             } }
             tbody { @for run in &report.runs { @if let Some(split) = run.disk_time {
@@ -296,7 +288,7 @@ fn disk_time(report: &DemoReport) -> anyhow::Result<Markup> {
                 }
             } } }
         }
-    } })
+    } }
 }
 
 fn method(report: &DemoReport) -> Markup {
@@ -438,7 +430,8 @@ p { margin: 6px 0 14px; max-width: 82ch; }
 .legend { list-style: none; display: grid; gap: 4px; padding: 0; margin: 18px 0 0; color: \
 var(--soft); }
 .legend b { color: var(--ink); margin-right: 8px; }
-.legend i { display: inline-block; width: 34px; margin-right: 10px; vertical-align: middle; }
+.legend i { display: inline-block; width: 34px; margin-right: 10px; vertical-align: middle; \
+border-top: 3px solid; } .legend .first { border-top-style: dashed; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(330px, 1fr)); gap: 18px; \
 align-items: start; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 18px; }
@@ -459,7 +452,6 @@ figure { margin: 0; background: var(--card); border: 1px solid var(--line); bord
 padding: 12px 12px 4px; }
 figure.wide { padding: 4px 12px; }
 figcaption { font-weight: 600; padding-left: 8px; }
-svg { display: block; width: 100%; height: auto; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 6px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; margin: 20px 0; }
 dt { color: var(--soft); } dd { margin: 0; }

@@ -180,7 +180,7 @@ pub fn write(report: &DemoReport, folder: &Path) -> anyhow::Result<Written> {
     let mut json = serde_json::to_string_pretty(report)
         .context("the report's numbers cannot be written as JSON")?;
     json.push('\n');
-    for (path, text) in [(&written.json, json), (&written.html, page(report)?)] {
+    for (path, text) in [(&written.json, json), (&written.html, page(report))] {
         std::fs::write(path, text).with_context(|| {
             format!("cannot write {}; choose another folder with --out", path.display())
         })?;

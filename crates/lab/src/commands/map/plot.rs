@@ -4,14 +4,15 @@
 use anyhow::bail;
 use headtime_belief::maps::KeptMap as Map;
 use headtime_units::Lba;
-use plotters::prelude::*;
 
-use crate::report::plots::{Area, COLOURS, FAINT, FONT, TEXT, drawn, number};
+use crate::chart::{self, Axis, Plot, plain, sheet};
 
 /// Rows and columns of the heat map, at the most.
 const GRID: usize = 96;
 /// Points of the lower plot, at the most.
 const POINTS: usize = 6_000;
+/// Free space on the right.
+const MARGIN: f64 = 24.0;
 
 /// A pair: from where, to where, in sectors, and how long it takes, in ms.
 type Pair = (f64, f64, f64);
@@ -19,7 +20,7 @@ type Pair = (f64, f64, f64);
 /// The picture of the region from `first` up to but not including `end` as an SVG file.
 ///
 /// # Errors
-/// When no pair of the region is known, or the picture cannot be drawn.
+/// When no pair of the region is known.
 pub fn draw(map: &Map, first: Lba, end: Lba) -> anyhow::Result<String> {
     let pairs = pairs(map, first, end);
     if pairs.is_empty() {
@@ -32,20 +33,14 @@ pub fn draw(map: &Map, first: Lba, end: Lba) -> anyhow::Result<String> {
     }
     let title = format!("{} map of {}: {} pairs", map.kind(), map.drive().model, pairs.len());
     let squares = Squares::of(&pairs, first, end);
+    // Not on the squares, which are dark where times are long.
     let legend = format!(
-        "light {} ms, dark {} ms, white unknown",
-        number(squares.least),
-        number(squares.most)
+        "{title}; light {} ms, dark {} ms, white unknown",
+        plain(squares.least),
+        plain(squares.most)
     );
-    drawn((900, 1_264), |area| {
-        area.fill(&WHITE)?;
-        let area = area.titled(&title, (FONT, 20).into_font().color(&TEXT))?;
-        // Not on the squares, which are dark where times are long.
-        let area = area.titled(&legend, (FONT, 16).into_font().color(&TEXT))?;
-        let (above, below) = area.split_vertically(800);
-        heat(&above, &squares)?;
-        distance(&below, &pairs)
-    })
+    let plots = [(legend, heat(&squares)), ("Times by distance".to_string(), distance(&pairs))];
+    Ok(chart::file(&sheet(&plots, 1, &[], &title)))
 }
 
 /// From the first place that is known to the end of the last: of a compact map the whole drive, of
@@ -127,72 +122,33 @@ impl Squares {
     }
 }
 
-fn heat(area: &Area<'_>, squares: &Squares) -> Result<(), Box<dyn std::error::Error>> {
+fn heat(squares: &Squares) -> Plot {
     let Squares { low, high, least, most, .. } = *squares;
-    let mut chart = ChartBuilder::on(area)
-        .margin(8)
-        .margin_right(20)
-        .x_label_area_size(50)
-        .y_label_area_size(90)
-        .build_cartesian_2d(low..high, low..high)?;
-    chart
-        .configure_mesh()
-        .disable_mesh()
-        .axis_style(TEXT.mix(0.5))
-        .label_style((FONT, 16).into_font().color(&TEXT))
-        .x_desc("to LBA")
-        .y_desc("from LBA")
-        .x_label_formatter(&|lba| address(*lba))
-        .y_label_formatter(&|lba| address(*lba))
-        .draw()?;
+    let axis = |title| Axis::linear(title, low, high).labeled(address);
+    let mut plot = Plot::new(axis("to LBA"), axis("from LBA"), (900.0, 800.0), MARGIN);
     let side = (high - low) / GRID as f64;
-    let filled = squares
-        .worst
-        .iter()
-        .enumerate()
-        .filter_map(|(place, ms)| Some((place / GRID, place % GRID, (*ms)?)));
-    chart.draw_series(filled.map(|(row, column, ms)| {
-        let corner =
-            |row: usize, column: usize| (low + column as f64 * side, low + row as f64 * side);
+    for (place, ms) in squares.worst.iter().enumerate() {
+        let Some(ms) = ms else { continue };
+        let (x, y) = ((place % GRID) as f64 * side + low, (place / GRID) as f64 * side + low);
+        // From light to dark, so that shades differ without colors as well.
         let share = if most > least { (ms - least) / (most - least) } else { 0.0 };
-        Rectangle::new([corner(row, column), corner(row + 1, column + 1)], shade(share).filled())
-    }))?;
-    Ok(())
+        let color = chart::shade((250, 236, 190), (30, 20, 90), share);
+        plot.cell(color, (x, y), (x + side, y + side));
+    }
+    plot
 }
 
-fn distance(area: &Area<'_>, pairs: &[Pair]) -> Result<(), Box<dyn std::error::Error>> {
+fn distance(pairs: &[Pair]) -> Plot {
     let every = pairs.len().div_ceil(POINTS).max(1);
-    let points: Vec<(f64, f64)> =
-        pairs.iter().step_by(every).map(|(from, to, ms)| (to - from, *ms)).collect();
-    let reach = points.iter().map(|point| point.0.abs()).fold(1.0, f64::max);
-    let top = points.iter().map(|point| point.1).fold(0.1, f64::max) * 1.05;
-    let mut chart = ChartBuilder::on(area)
-        .margin(8)
-        .margin_right(20)
-        .x_label_area_size(50)
-        .y_label_area_size(90)
-        .build_cartesian_2d(-reach..reach, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .light_line_style(FAINT.mix(0.25))
-        .bold_line_style(FAINT)
-        .axis_style(TEXT.mix(0.5))
-        .label_style((FONT, 16).into_font().color(&TEXT))
-        .x_desc("distance in sectors")
-        .y_desc("time (ms)")
-        .x_label_formatter(&|lba| address(*lba))
-        .y_label_formatter(&|ms| number(*ms))
-        .draw()?;
-    chart.draw_series(
-        points.into_iter().map(|point| Circle::new(point, 1, COLOURS[1].mix(0.5).filled())),
-    )?;
-    Ok(())
-}
-
-/// From light to dark, so that shades differ without colors as well.
-fn shade(share: f64) -> RGBColor {
-    let between = |from: f64, to: f64| (from + (to - from) * share.clamp(0.0, 1.0)) as u8;
-    RGBColor(between(250.0, 30.0), between(236.0, 20.0), between(190.0, 90.0))
+    let points = || pairs.iter().step_by(every).map(|(from, to, ms)| (to - from, *ms));
+    let reach = points().map(|point| point.0.abs()).fold(1.0, f64::max);
+    let x = Axis::linear("distance in sectors", -reach, reach).labeled(address);
+    let y = Axis::from_zero("time (ms)", points().map(|point| point.1));
+    let mut plot = Plot::new(x, y, (900.0, 420.0), MARGIN);
+    for point in points() {
+        plot.dot(point);
+    }
+    plot
 }
 
 /// A number of sectors without needless digits.
@@ -202,7 +158,7 @@ fn address(sectors: f64) -> String {
             return format!(
                 "{}{}{name}",
                 if sectors < 0.0 { "-" } else { "" },
-                number(sectors.abs() / unit)
+                plain(sectors.abs() / unit)
             );
         }
     }

@@ -1,76 +1,58 @@
 //! The first screen: the best policies by metric, with numbers and intervals.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use headtime_io::ModelSource;
+use maud::{Markup, html};
 
 use super::{View, capital, findings, left_out};
 use crate::compare::outcome::CellStatus;
 use crate::compare::results::{CaseResult, Entry};
 use crate::compare::statistics::{Metric, totals};
-use crate::report::page::escape;
 
-pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
+pub(super) fn first(view: &View<'_>, headline: &str) -> Markup {
     let plan = &view.comparison.plan;
     let spec = &plan.spec;
     let of =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let count =
         plan.policies.iter().map(|policy| policy.policy.as_str()).collect::<BTreeSet<_>>().len();
-    let mut policies =
-        if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
-    match plan.beliefs.as_slice() {
-        [one] if one.text == ModelSource::Profile.to_string() => {}
-        [one] => policies.push_str(&format!(" by drive model {}", escape(&one.text))),
-        several => policies.push_str(&format!(" by {} drive models", several.len())),
-    }
-    let _ = write!(
-        out,
-        "<header>\n<h1>{}</h1>\n<p class=\"lead\">{policies} on {} under {}: {} of {} requests \
-            each, simulated by headtime {} with seed {}{}.</p>\n",
-        escape(headline),
-        of(plan.drives.len(), "drive"),
-        of(plan.workloads.len(), "workload"),
-        of(
-            view.comparison
-                .cases
-                .iter()
-                .map(|case| case.entries.iter().map(|entry| entry.replicas.len()).sum::<usize>())
-                .sum(),
-            "run"
-        ),
-        spec.requests.value,
-        env!("CARGO_PKG_VERSION"),
-        spec.seed.value,
-        if spec.replicas.value > 1 {
-            format!(" and the {} after it", spec.replicas.value - 1)
-        } else {
-            String::new()
-        },
-    );
-    out.push_str("<ul class=\"verdicts\">\n");
-    for (words, places, how) in findings::verdicts(view) {
-        let mut chips: Vec<String> =
-            places.iter().take(3).map(|place| view.chip(*place).into_string()).collect();
-        chips.extend((places.len() > 3).then(|| format!("and {} more", places.len() - 3)));
-        let _ = writeln!(
-            out,
-            "<li><span>{words}</span><div>{} {}</div></li>",
-            chips.join(" "),
-            escape(&how)
-        );
-    }
-    out.push_str("</ul>\n");
-    warnings(out, view);
-    out.push_str("</header>\n<section class=\"maps\">\n");
+    let policies = if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
+    let models = match plan.beliefs.as_slice() {
+        [one] if one.text == ModelSource::Profile.to_string() => String::new(),
+        [one] => format!(" by drive model {}", one.text),
+        several => format!(" by {} drive models", several.len()),
+    };
+    let entries = view.comparison.cases.iter().flat_map(|case| &case.entries);
+    let runs = entries.map(|entry| entry.replicas.len()).sum();
     let mut maps =
         vec![("Highest progress of streams", "progress_harmonic_mean"), SOONEST_AT_EQUAL_LOAD];
     maps.extend(view.deadlines.then_some(("Fewest deadlines missed", "deadline_miss_share")));
-    for (title, key) in maps {
-        map(out, view, title, Metric::named(key));
+    html! {
+        header {
+            h1 { (headline) }
+            p.lead {
+                (policies) (models) " on " (of(plan.drives.len(), "drive")) " under "
+                (of(plan.workloads.len(), "workload")) ": " (of(runs, "run")) " of "
+                (spec.requests.value) " requests each, simulated by headtime "
+                (env!("CARGO_PKG_VERSION")) " with seed " (spec.seed.value)
+                @if spec.replicas.value > 1 { " and the " (spec.replicas.value - 1) " after it" }
+                "."
+            }
+            ul.verdicts { @for (words, places, how) in findings::verdicts(view) { li {
+                span { (words) }
+                div {
+                    @for place in places.iter().take(3) { (view.chip(*place)) " " }
+                    @if places.len() > 3 { "and " (places.len() - 3) " more " }
+                    (how)
+                }
+            } } }
+            (warnings(view))
+        }
+        section.maps {
+            @for (title, key) in maps { (map(view, title, Metric::named(key))) }
+        }
     }
-    out.push_str("</section>\n");
 }
 
 /// The second map: a closed loop's own times favor the policy that serves less.
@@ -78,8 +60,8 @@ const SOONEST_AT_EQUAL_LOAD: (&str, &str) =
     ("99 % answered soonest at equal load", "equal_load_response_ms_p99");
 
 /// The reservations about the figures.
-fn warnings(out: &mut String, view: &View<'_>) {
-    for (status, words) in [
+fn warnings(view: &View<'_>) -> Markup {
+    let statuses = [
         (
             CellStatus::Overloaded,
             "requests came faster than the drive could serve them; response times are those until \
@@ -95,135 +77,99 @@ fn warnings(out: &mut String, view: &View<'_>) {
             "the workload ended within the warm-up, nothing was counted: ask for fewer --requests \
                 or a shorter --warmup",
         ),
-    ] {
-        let of = |case: &&CaseResult| {
-            case.entries
-                .iter()
-                .filter(|entry| {
-                    entry.status() == status && entry.replicas.iter().any(Result::is_ok)
-                })
-                .count()
-        };
-        let hit: Vec<&CaseResult> =
-            view.comparison.cases.iter().filter(|case| of(case) > 0).collect();
-        let count: usize = hit.iter().map(of).sum();
-        if let Some(first) = hit.first() {
-            let names: Vec<&str> = first
-                .entries
-                .iter()
-                .filter(|entry| entry.status() == status)
-                .map(|entry| view.policy(entry.policy))
-                .collect();
-            let more = if hit.len() > 1 {
-                format!("; {count} results of {} cases in all", hit.len())
-            } else {
-                String::new()
-            };
-            let which = format!(
-                "{} under {}{more}",
-                view.comparison.plan.name(&first.case),
-                names.join(", ")
-            );
-            let _ = writeln!(
-                out,
-                "<p class=\"note\"><b>{}</b> – {words} ({}).</p>",
-                capital(status.word()),
-                escape(&which)
-            );
+    ];
+    let failures = &view.comparison.failures;
+    let left = &view.comparison.plan.left_out;
+    html! {
+        @for (status, words) in statuses {
+            @if let Some(which) = with_status(view, status) {
+                p.note { b { (capital(status.word())) } " – " (words) " (" (which) ")." }
+            }
+        }
+        @if let Some((name, reason)) = failures.first() {
+            p.note { b { (failures.len()) " runs failed" } " – " (name) ": " (reason) "." }
+        }
+        @if let [only] = left.as_slice() {
+            p.note { "Left out – " (left_out(only)) "." }
+        } @else if !left.is_empty() {
+            p.note {
+                a href="#method" { (left.len()) " combinations are left out" }
+                ", each with its reason below."
+            }
         }
     }
-    let failures = &view.comparison.failures;
-    if let Some((name, reason)) = failures.first() {
-        let _ = writeln!(
-            out,
-            "<p class=\"note\"><b>{} runs failed</b> – {}: {}.</p>",
-            failures.len(),
-            escape(name),
-            escape(reason)
-        );
-    }
-    if let [only] = view.comparison.plan.left_out.as_slice() {
-        let _ = writeln!(out, "<p class=\"note\">Left out – {}.</p>", escape(&left_out(only)));
-    } else if !view.comparison.plan.left_out.is_empty() {
-        let count = view.comparison.plan.left_out.len();
-        let _ = writeln!(
-            out,
-            "<p class=\"note\"><a href=\"#method\">{count} combinations are left out</a>, each \
-                with its reason below.</p>"
-        );
-    }
+}
+
+/// The policies with this status in the first case that has any, and how often it occurs.
+fn with_status(view: &View<'_>, status: CellStatus) -> Option<String> {
+    let of = |case: &CaseResult| {
+        let ran = |entry: &&Entry| entry.replicas.iter().any(Result::is_ok);
+        case.entries.iter().filter(ran).filter(|entry| entry.status() == status).count()
+    };
+    let hit: Vec<&CaseResult> = view.comparison.cases.iter().filter(|case| of(case) > 0).collect();
+    let first = hit.first()?;
+    let with_it = first.entries.iter().filter(|entry| entry.status() == status);
+    let names: Vec<&str> = with_it.map(|entry| view.policy(entry.policy)).collect();
+    let count: usize = hit.iter().map(|case| of(case)).sum();
+    let more = if hit.len() > 1 {
+        format!("; {count} results of {} cases in all", hit.len())
+    } else {
+        String::new()
+    };
+    let case = view.comparison.plan.name(&first.case);
+    Some(format!("{case} under {}{more}", names.join(", ")))
 }
 
 /// A table that shows the best policy of each case by color. A workload without a depth has one
 /// cell as wide as all depths.
-fn map(out: &mut String, view: &View<'_>, title: &str, metric: &Metric) {
+fn map(view: &View<'_>, title: &str, metric: &Metric) -> Markup {
     let mut depths: Vec<u32> =
         view.comparison.cases.iter().filter_map(|case| case.case.depth).collect();
     depths.sort_unstable();
     depths.dedup();
-    let wide = if depths.len() > 2 { " full" } else { "" };
-    let against = escape(view.policy(view.comparison.plan.baseline));
-    let _ = write!(
-        out,
-        "<table class=\"map{wide}\">\n<caption>{title} <span>{}, against \
-            {against}</span></caption>\n",
-        metric.unit
-    );
-    if !depths.is_empty() {
-        out.push_str("<thead><tr><th></th>");
-        depths.iter().for_each(|depth| out.push_str(&format!("<th>depth {depth}</th>")));
-        out.push_str("</tr></thead>\n");
-    }
-    out.push_str("<tbody>\n");
-    for scene in view
-        .scenes
-        .iter()
-        .filter(|scene| scene.cases.iter().any(|case| view.comparison.best(case, metric).is_some()))
-    {
-        let (drive, workload) = (escape(view.drive(scene)), escape(view.workload(scene)));
-        let _ = write!(
-            out,
-            "<tr><th><a href=\"#{}\">{drive}<br/><span>{workload}</span></a></th>",
-            scene.anchor()
-        );
-        match scene.cases.as_slice() {
-            [case] if case.case.depth.is_none() => {
-                winner(out, view, case, metric, depths.len().max(1))
-            }
-            cases => {
-                for depth in &depths {
-                    match cases.iter().find(|case| case.case.depth == Some(*depth)) {
-                        Some(case) => winner(out, view, case, metric, 1),
-                        None => out.push_str("<td></td>"),
-                    }
-                }
-            }
+    let against = view.policy(view.comparison.plan.baseline);
+    let shown = view.scenes.iter().filter(|scene| {
+        scene.cases.iter().any(|case| view.comparison.best(case, metric).is_some())
+    });
+    html! { table.map.full[depths.len() > 2] {
+        caption { (title) " " span { (metric.unit) ", against " (against) } }
+        @if !depths.is_empty() {
+            thead { tr { th {} @for depth in &depths { th { "depth " (depth) } } } }
         }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody>\n</table>\n");
+        tbody { @for scene in shown { tr {
+            th { a href={ "#" (scene.anchor()) } {
+                (view.drive(scene)) br; span { (view.workload(scene)) }
+            } }
+            @match scene.cases.as_slice() {
+                [case] if case.case.depth.is_none() => {
+                    (winner(view, case, metric, depths.len().max(1)))
+                }
+                cases => { @for depth in &depths {
+                    @match cases.iter().find(|case| case.case.depth == Some(*depth)) {
+                        Some(case) => { (winner(view, case, metric, 1)) }
+                        None => { td {} }
+                    }
+                } }
+            }
+        } } }
+    } }
 }
 
 /// One cell: the best policy, its figure, and the difference from the baseline.
-fn winner(out: &mut String, view: &View<'_>, case: &CaseResult, metric: &Metric, columns: usize) {
+fn winner(view: &View<'_>, case: &CaseResult, metric: &Metric, columns: usize) -> Markup {
     let known = view
         .comparison
         .best(case, metric)
         .and_then(|best| Some((findings::entry(case, *best.places.first()?)?, best)));
     let Some((entry, best)) = known else {
-        let _ = write!(out, "<td colspan=\"{columns}\">–</td>");
-        return;
+        return html! { td colspan=(columns) { "–" } };
     };
     let outcomes = entry.outcomes();
     let figures = totals(&outcomes);
     let value =
         metric.estimate(&figures).map_or_else(String::new, |estimate| metric.text(estimate));
     if best.all_alike() {
-        let _ = write!(
-            out,
-            "<td class=\"alike\" colspan=\"{columns}\">all alike<br/><span>{value}</span></td>"
-        );
-        return;
+        return html! { td.alike colspan=(columns) { "all alike" br; span { (value) } } };
     }
     let against = view
         .comparison
@@ -231,23 +177,14 @@ fn winner(out: &mut String, view: &View<'_>, case: &CaseResult, metric: &Metric,
         .filter(|_| entry.policy != view.comparison.plan.baseline)
         .map(Entry::outcomes);
     let difference = against.and_then(|outcomes| metric.difference(&figures, &totals(&outcomes)));
-    let difference = difference.map_or_else(String::new, |difference| {
-        format!(" <em>{}</em>", metric.difference_text(&difference))
-    });
     // A wide cell has room for all of them.
     let shown = if columns > 1 { best.places.len() } else { 2 };
-    let mut names: Vec<String> =
-        best.places.iter().take(shown).map(|place| view.chip(*place).into_string()).collect();
-    names.extend(
-        (best.places.len() > shown)
-            .then(|| format!("<span>+{} alike</span>", best.places.len() - shown)),
-    );
-    let untested = if best.tested || best.of < 2 { "" } else { " untested" };
-    let class = view.class(entry.policy);
-    let _ = write!(
-        out,
-        "<td class=\"win {class}{untested}\" \
-            colspan=\"{columns}\">{}<br/><span>{value}</span>{difference}</td>",
-        names.join(" ")
-    );
+    let untested = !best.tested && best.of >= 2;
+    html! { td.win.(view.class(entry.policy)).untested[untested] colspan=(columns) {
+        @for place in best.places.iter().take(shown) { (view.chip(*place)) " " }
+        @if best.places.len() > shown { span { "+" (best.places.len() - shown) " alike" } }
+        br;
+        span { (value) }
+        @if let Some(one) = difference { " " em { (metric.difference_text(&one)) } }
+    } }
 }

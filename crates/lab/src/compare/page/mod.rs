@@ -13,10 +13,11 @@ mod method;
 mod scene;
 mod style;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::plan::LeftOut;
 use super::results::{CaseResult, Comparison};
+use crate::chart;
 use crate::report;
 
 /// The page.
@@ -24,14 +25,17 @@ use crate::report;
 pub fn page(comparison: &Comparison) -> String {
     let view = View::new(comparison);
     let headline = findings::headline(&view);
-    let mut out = String::with_capacity(256 * 1024);
-    first::first(&mut out, &view, &headline);
-    for scene in &view.scenes {
-        scene::scene(&mut out, &view, scene);
-    }
-    let content = html! { (PreEscaped(out)) (method::method(&view)) };
-    let style =
-        format!(":root {{ color-scheme: light dark; }}\n{}{}", style::STYLE, colors::style(&view));
+    let content = html! {
+        (first::first(&view, &headline))
+        @for scene in &view.scenes { (scene::scene(&view, scene)) }
+        (method::method(&view))
+    };
+    let style = format!(
+        ":root {{ color-scheme: light dark; }}\n{}{}{}",
+        chart::style(),
+        style::STYLE,
+        colors::style(&view)
+    );
     report::page::page(&format!("{headline} – headtime compare"), &style, &content)
 }
 

@@ -1,104 +1,87 @@
 //! One drive under one workload: its plots, each under a sentence that says what it shows, and its
 //! figures as tables.
 
-use std::fmt::Write as _;
-
-use crate::papers::Estimated;
+use maud::{Markup, PreEscaped, html};
 
 use super::{Scene, View, at_depth, capital, findings};
-use crate::compare::chart::{Axis, Bar, Labels, Line, Part, Spot, Stack, bars, lines, stacks};
+use crate::chart::{Axis, Bar, Labels, Line, Part, Spot, Stack, bars, lines, stacks};
 use crate::compare::outcome::{CellOutcome, Figures, nines};
 use crate::compare::results::{CaseResult, Entry};
 use crate::compare::statistics::{Metric, totals};
-use crate::report::page::escape;
+use crate::papers::Estimated;
 use headtime_console::figures::DiskTimeShares;
 
-pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
+pub(super) fn scene(view: &View<'_>, scene: &Scene<'_>) -> Markup {
     let workload = &view.comparison.plan.workloads[scene.workload];
+    let description = workload.choice.describe();
     let focus = scene.focus();
-    let _ = write!(
-        out,
-        "<section id=\"{}\">\n<h2>{} <span>{}</span></h2>\n<p class=\"lead\">{}. {}.</p>\n<div \
-            class=\"plots\">\n",
-        scene.anchor(),
-        escape(view.drive(scene)),
-        escape(&workload.name),
-        escape(&findings::of_scene(view, scene)),
-        escape(capital(&workload.choice.describe()).trim_end_matches('.')),
-    );
-    let rate = Metric::named("iops");
-    if scene.cases.len() > 1 {
-        figure(
-            out,
-            &findings::of_rates(view, focus),
-            "Throughput by queue depth; bars are 95 % intervals.",
-            &over_depth(view, scene, rate),
-        );
-    } else if view.comparison.best(focus, rate).is_some_and(|best| best.tells_apart()) {
-        figure(
-            out,
-            &findings::of_rates(view, focus),
-            "Throughput; lines are 95 % intervals.",
-            &by_policy(view, focus, rate),
-        );
-    } else {
-        figure(
-            out,
-            &findings::of_means(view, focus),
-            "Mean response; lines are 95 % intervals.",
-            &by_policy(view, focus, Metric::named("response_ms_mean")),
-        );
-    }
-    figure(
-        out,
-        &findings::of_tails(view, focus),
-        &format!(
-            "Response time within which a share of the requests ended{}; lower is better.",
-            at_depth(focus)
-        ),
-        &tails(view, focus),
-    );
-    if view.comparison.plan.policies.len() > 1 {
-        let words = if scene.cases.len() > 1 {
-            "Each line runs from the least to the greatest depth, where it is named; lower right \
-                is better."
-        } else {
-            "Lower right is better."
-        };
-        figure(out, &findings::of_trade_off(view, focus), words, &trade_off(view, scene));
-    }
-    let parts = DiskTimeShares::default().parts();
-    let legend: Vec<String> = parts
-        .iter()
-        .enumerate()
-        .map(|(place, (name, _))| format!("<b><i class=\"t{place}\"></i>{name}</b>"))
-        .collect();
-    figure(
-        out,
-        &findings::of_disk_time(view, focus),
-        &format!(
-            "@Where the drive's time went{}; after each bar seek and rotation for each request. \
-                <span class=\"legend\">{}</span>",
-            at_depth(focus),
-            legend.join(" ")
-        ),
-        &disk_time(view, focus),
-    );
-    misses(out, view, focus);
-    out.push_str("</div>\n");
-    streams(out, view, focus);
-    figures(out, view, scene);
-    out.push_str("</section>\n");
+    html! { section id=(scene.anchor()) {
+        h2 { (view.drive(scene)) " " span { (workload.name) } }
+        p.lead {
+            (findings::of_scene(view, scene)) ". " (capital(&description).trim_end_matches('.')) "."
+        }
+        div.plots {
+            (rates(view, scene))
+            (figure(
+                &findings::of_tails(view, focus),
+                &html! {
+                    "Response time within which a share of the requests ended" (at_depth(focus))
+                    "; lower is better."
+                },
+                tails(view, focus),
+            ))
+            @if view.comparison.plan.policies.len() > 1 {
+                (figure(
+                    &findings::of_trade_off(view, focus),
+                    &html! {
+                        @if scene.cases.len() > 1 {
+                            "Each line runs from the least to the greatest depth, where it is \
+                                named; lower right is better."
+                        } @else { "Lower right is better." }
+                    },
+                    trade_off(view, scene),
+                ))
+            }
+            (figure(
+                &findings::of_disk_time(view, focus),
+                &html! {
+                    "Where the drive's time went" (at_depth(focus))
+                    "; after each bar seek and rotation for each request. "
+                    span.legend {
+                        @for (place, (name, _)) in
+                            DiskTimeShares::default().parts().iter().enumerate()
+                        { b { i.{ "t" (place) } {} (name) } " " }
+                    }
+                },
+                disk_time(view, focus),
+            ))
+            (misses(view, focus))
+        }
+        (streams(view, focus))
+        (figures(view, scene))
+    } }
 }
 
-/// A plot below its finding and above a line that explains it; after an `@` the line is markup.
-fn figure(out: &mut String, finding: &str, reading: &str, svg: &str) {
-    let reading = reading.strip_prefix('@').map_or_else(|| escape(reading), str::to_string);
-    let _ = write!(
-        out,
-        "<figure>\n<figcaption>{}<small>{reading}</small></figcaption>\n{svg}</figure>\n",
-        escape(finding)
-    );
+/// A plot below its finding and above a line that explains it.
+fn figure(finding: &str, reading: &Markup, svg: String) -> Markup {
+    html! { figure { figcaption { (finding) small { (reading) } } (PreEscaped(svg)) } }
+}
+
+/// Throughput over depth or by policy; mean responses where throughputs do not differ.
+fn rates(view: &View<'_>, scene: &Scene<'_>) -> Markup {
+    let (rate, focus) = (Metric::named("iops"), scene.focus());
+    let finding = findings::of_rates(view, focus);
+    if scene.cases.len() > 1 {
+        let reading = html! { "Throughput by queue depth; bars are 95 % intervals." };
+        figure(&finding, &reading, over_depth(view, scene, rate))
+    } else if view.comparison.best(focus, rate).is_some_and(|best| best.tells_apart()) {
+        let reading = html! { "Throughput; lines are 95 % intervals." };
+        figure(&finding, &reading, by_policy(view, focus, rate))
+    } else {
+        let reading = html! { "Mean response; lines are 95 % intervals." };
+        let mean = Metric::named("response_ms_mean");
+        figure(&findings::of_means(view, focus), &reading, by_policy(view, focus, mean))
+    }
 }
 
 /// A line for each policy over all depths.
@@ -137,8 +120,8 @@ fn over_depth(view: &View<'_>, scene: &Scene<'_>, metric: &Metric) -> String {
             .map(|spot| spot.y_range.map_or(spot.y, |(_, high)| high)),
     );
     lines(
-        &Axis::depths("queue depth", &depths),
-        &y,
+        Axis::depths("queue depth", &depths),
+        y,
         &all,
         Labels::Right,
         &format!("{} by depth", metric.title),
@@ -200,8 +183,8 @@ fn tails(view: &View<'_>, case: &CaseResult) -> String {
         all.iter().flat_map(|line| &line.spots).filter(|spot| spot.x >= 0.1).map(|spot| spot.y),
     );
     lines(
-        &Axis::nines("share of requests that ended by then", most),
-        &y,
+        Axis::nines("share of requests that ended by then", most),
+        y,
         &all,
         Labels::Right,
         "response times by share of requests",
@@ -252,7 +235,7 @@ fn trade_off(view: &View<'_>, scene: &Scene<'_>) -> String {
         }),
     );
     let y = Axis::times("99 % answered within (ms)", spots().map(|spot| spot.y));
-    lines(&x, &y, &all, Labels::Beside, "throughput against the 99th percentile of response times")
+    lines(x, y, &all, Labels::Beside, "throughput against the 99th percentile of response times")
 }
 
 /// The shares of the drive's time, a bar for each policy, the one with the least positioning first.
@@ -286,166 +269,124 @@ fn disk_time(view: &View<'_>, case: &CaseResult) -> String {
 
 /// A plot of deadline misses for each stream that has deadlines; of all together where there is one
 /// stream.
-fn misses(out: &mut String, view: &View<'_>, case: &CaseResult) {
+fn misses(view: &View<'_>, case: &CaseResult) -> Markup {
     let metric = Metric::named("deadline_miss_share");
     let names = stream_names(case);
-    let with_deadlines: Vec<usize> = (0..names.len())
-        .filter(|stream| {
-            case.entries.iter().any(|entry| {
-                of_stream(entry, *stream)
-                    .iter()
-                    .flatten()
-                    .any(|figures| figures.deadline_requests > 0)
-            })
-        })
-        .collect();
-    let of: Vec<(String, Option<usize>)> = match with_deadlines.as_slice() {
-        [] if estimate_any(case, metric) => vec![("all requests".to_string(), None)],
-        streams => streams.iter().map(|stream| (names[*stream].clone(), Some(*stream))).collect(),
+    let has_deadlines = |stream: &usize| {
+        let figures = case.entries.iter().flat_map(|entry| of_stream(entry, *stream));
+        figures.flatten().any(|figures| figures.deadline_requests > 0)
     };
-    for (place, (name, stream)) in of.iter().enumerate() {
-        let mut rows: Vec<Bar> = case
-            .entries
-            .iter()
-            .filter_map(|entry| {
-                let outcomes = entry.outcomes();
-                let figures =
-                    stream.map_or_else(|| totals(&outcomes), |stream| of_stream(entry, stream));
-                let estimate = metric.estimate(&figures)?;
-                Some(bar(view, entry.policy, estimate.times(100.0), metric.text(estimate)))
-            })
-            .collect();
-        rows.sort_by(|one, other| one.value.total_cmp(&other.value));
-        // The finding is of all streams; each further plot is of its stream.
-        let finding = if place == 0 {
-            findings::of_deadlines(view, case)
-        } else {
-            format!("Deadlines of {name}")
-        };
-        let reading = format!(
-            "Share of the requests of {name} that ended after their deadline{}.",
-            at_depth(case)
-        );
-        figure(
-            out,
-            &finding,
-            &reading,
-            &bars("% of requests with a deadline", &rows, &format!("deadlines missed of {name}")),
-        );
+    let mut of: Vec<(&str, Option<usize>)> = (0..names.len())
+        .filter(has_deadlines)
+        .map(|stream| (names[stream].as_str(), Some(stream)))
+        .collect();
+    if of.is_empty() && estimate_any(case, metric) {
+        of.push(("all requests", None));
     }
+    let plot = |name: &str, stream: Option<usize>| {
+        let bar = |entry: &Entry| {
+            let outcomes = entry.outcomes();
+            let figures =
+                stream.map_or_else(|| totals(&outcomes), |stream| of_stream(entry, stream));
+            let estimate = metric.estimate(&figures)?;
+            Some(bar(view, entry.policy, estimate.times(100.0), metric.text(estimate)))
+        };
+        let mut rows: Vec<Bar> = case.entries.iter().filter_map(bar).collect();
+        rows.sort_by(|one, other| one.value.total_cmp(&other.value));
+        bars("% of requests with a deadline", &rows, &format!("deadlines missed of {name}"))
+    };
+    html! { @for (place, (name, stream)) in of.into_iter().enumerate() {
+        // The finding is of all streams; each further plot is of its stream.
+        (figure(
+            &if place == 0 {
+                findings::of_deadlines(view, case)
+            } else {
+                format!("Deadlines of {name}")
+            },
+            &html! {
+                "Share of the requests of " (name) " that ended after their deadline"
+                (at_depth(case)) "."
+            },
+            plot(name, stream),
+        ))
+    } }
 }
 
 /// The streams of the deepest case, side by side; nothing for a workload of one.
-fn streams(out: &mut String, view: &View<'_>, case: &CaseResult) {
+fn streams(view: &View<'_>, case: &CaseResult) -> Markup {
     let names = stream_names(case);
     if names.len() < 2 {
-        return;
+        return html! {};
     }
-    let _ = write!(
-        out,
-        "<h3>Stream by stream{}</h3>\n<div class=\"wide\">\n<table \
-            class=\"numbers\">\n<thead><tr><th>stream</th><th>policy</th>",
-        at_depth(case)
-    );
-    for key in STREAM_COLUMNS {
-        let metric = Metric::named(key);
-        let _ = write!(out, "<th>{}<br/><span>{}</span></th>", short(metric), metric.unit);
-    }
-    out.push_str("</tr></thead>\n");
-    for (stream, name) in names.iter().enumerate() {
-        out.push_str("<tbody>\n");
-        for (row, entry) in case.entries.iter().enumerate() {
-            let heading = if row == 0 {
-                format!("<th rowspan=\"{}\">{}</th>", case.entries.len(), escape(name))
-            } else {
-                String::new()
-            };
-            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy).into_string());
-            let figures = of_stream(entry, stream);
-            for key in STREAM_COLUMNS {
-                let metric = Metric::named(key);
-                let _ = write!(
-                    out,
-                    "<td>{}</td>",
-                    metric
-                        .estimate(&figures)
-                        .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
-                );
+    let metrics = STREAM_COLUMNS.map(Metric::named);
+    html! {
+        h3 { "Stream by stream" (at_depth(case)) }
+        div.wide { table.numbers {
+            thead { tr { th { "stream" } th { "policy" } (headings(&metrics)) } }
+            @for (stream, name) in names.iter().enumerate() {
+                tbody { @for (row, entry) in case.entries.iter().enumerate() {
+                    tr {
+                        @if row == 0 { th rowspan=(case.entries.len()) { (name) } }
+                        th { (view.chip(entry.policy)) }
+                        (cells(&metrics, &of_stream(entry, stream)))
+                    }
+                } }
             }
-            out.push_str("</tr>\n");
-        }
-        out.push_str("</tbody>\n");
+        } }
     }
-    out.push_str("</table>\n</div>\n");
+}
+
+fn headings(metrics: &[&Metric]) -> Markup {
+    html! { @for metric in metrics { th { (short(metric)) br; span { (metric.unit) } } } }
+}
+
+fn cells(metrics: &[&Metric], figures: &[Option<&Figures>]) -> Markup {
+    html! { @for metric in metrics {
+        @let estimate = metric.estimate(figures);
+        td { (estimate.map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))) }
+    } }
 }
 
 /// Every figure of every depth, folded away.
-fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
+fn figures(view: &View<'_>, scene: &Scene<'_>) -> Markup {
     let baseline = view.comparison.plan.baseline;
-    out.push_str(
-        "<details>\n<summary>All figures</summary>\n<div class=\"wide\">\n<table \
-            class=\"numbers\">\n<thead><tr><th>depth</th><th>policy</th>",
-    );
     let keys = FIGURE_COLUMNS.iter().filter(|key| **key != "deadline_miss_share" || view.deadlines);
     let metrics: Vec<&Metric> = keys.map(|key| Metric::named(key)).collect();
-    for metric in &metrics {
-        let _ = write!(out, "<th>{}<br/><span>{}</span></th>", short(metric), metric.unit);
-    }
-    let _ = writeln!(
-        out,
-        "<th>throughput<br/><span>against {0}</span></th><th>mean response<br/><span>against \
-            {0}</span></th><th></th></tr></thead>",
-        escape(view.policy(baseline))
-    );
-    for case in &scene.cases {
-        out.push_str("<tbody>\n");
-        let against = view.comparison.baseline(case).map(Entry::outcomes);
-        for (row, entry) in case.entries.iter().enumerate() {
-            let depth = case.case.depth.map_or_else(|| "–".to_string(), |depth| depth.to_string());
-            let heading = if row == 0 {
-                format!("<th rowspan=\"{}\">{depth}</th>", case.entries.len())
-            } else {
-                String::new()
-            };
-            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy).into_string());
-            let outcomes = entry.outcomes();
-            let figures = totals(&outcomes);
-            for metric in &metrics {
-                let _ = write!(
-                    out,
-                    "<td>{}</td>",
-                    metric
-                        .estimate(&figures)
-                        .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
-                );
+    let against = html! { br; span { "against " (view.policy(baseline)) } };
+    let body = |case: &CaseResult| {
+        let depth = case.case.depth.map_or_else(|| "–".to_string(), |depth| depth.to_string());
+        let before = view.comparison.baseline(case).map(Entry::outcomes);
+        html! { tbody { @for (row, entry) in case.entries.iter().enumerate() {
+            @let outcomes = entry.outcomes();
+            @let figures = totals(&outcomes);
+            tr {
+                @if row == 0 { th rowspan=(case.entries.len()) { (depth) } }
+                th { (view.chip(entry.policy)) }
+                (cells(&metrics, &figures))
+                @for metric in ["iops", "response_ms_mean"].map(Metric::named) {
+                    @let difference = before
+                        .as_ref()
+                        .filter(|_| entry.policy != baseline)
+                        .and_then(|outcomes| metric.difference(&figures, &totals(outcomes)));
+                    td.sure[difference.as_ref().is_some_and(|one| one.is_sure() == Some(true))] {
+                        (difference.map_or_else(String::new, |one| metric.difference_text(&one)))
+                    }
+                }
+                td { (entry.status().word()) }
             }
-            for key in ["iops", "response_ms_mean"] {
-                let metric = Metric::named(key);
-                let difference = against
-                    .as_ref()
-                    .filter(|_| entry.policy != baseline)
-                    .and_then(|outcomes| metric.difference(&figures, &totals(outcomes)));
-                let class =
-                    if difference.is_some_and(|difference| difference.is_sure() == Some(true)) {
-                        " class=\"sure\""
-                    } else {
-                        ""
-                    };
-                let _ = write!(
-                    out,
-                    "<td{class}>{}</td>",
-                    difference
-                        .map_or_else(String::new, |difference| metric.difference_text(&difference))
-                );
-            }
-            let _ = writeln!(out, "<td>{}</td></tr>", entry.status().word());
-        }
-        out.push_str("</tbody>\n");
-    }
-    out.push_str(
-        "</table>\n</div>\n<p class=\"fine\">Differences that are bold are sure at 95 \
-        %.</p>\n</details>\n",
-    );
+        } } }
+    };
+    html! { details {
+        summary { "All figures" }
+        div.wide { table.numbers {
+            thead { tr {
+                th { "depth" } th { "policy" } (headings(&metrics))
+                th { "throughput" (against) } th { "mean response" (against) } th {}
+            } }
+            @for case in &scene.cases { (body(case)) }
+        } }
+        p.fine { "Differences that are bold are sure at 95 %." }
+    } }
 }
 
 const STREAM_COLUMNS: [&str; 8] = [

@@ -61,28 +61,7 @@ figure { margin: 0; background: var(--card); border: 1px solid var(--line); bord
 padding: 14px 16px 8px; break-inside: avoid; }
 figcaption { font-weight: 600; line-height: 1.35; margin-bottom: 8px; text-wrap: pretty; }
 figcaption small { display: block; font-weight: 400; margin-top: 2px; }
-svg { display: block; width: 100%; height: auto; font-size: 12.5px; }
-svg text { fill: var(--ink); }
-svg .mark, svg .title { fill: var(--soft); font-size: 12px; }
-svg .name.oracle { font-style: italic; }
-svg .value { fill: var(--ink); }
-.grid { stroke: var(--faint); } .tick { stroke: var(--line); } .axis { stroke: var(--soft); }
-.line path { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
-.line circle { fill: var(--c); stroke: var(--card); stroke-width: 1; }
-.line.dashed path { stroke-dasharray: 6 4; }
-.line.dashed circle { fill: var(--card); stroke: var(--c); stroke-width: 1.6; }
-.range { stroke: var(--c); stroke-width: 1.4; }
-.leader { fill: none; stroke: var(--c); stroke-width: 1.2; opacity: .75; }
-.line:hover path { stroke-width: 3.6; }
-.bar { fill: var(--c); } .bar.hollow { fill: color-mix(in srgb, var(--c) 22%, var(--card)); \
-stroke: var(--c); stroke-dasharray: 4 3; }
-.whisker { stroke: var(--ink); stroke-width: 1.6; }
-rect.t0, i.t0 { fill: var(--t0); background: var(--t0); } rect.t1, i.t1 { fill: var(--t1); \
-background: var(--t1); } rect.t2, i.t2 { fill: var(--t2); background: var(--t2); }
-rect.t3, i.t3 { fill: var(--t3); background: var(--t3); } rect.t4, i.t4 { fill: var(--t4); \
-background: var(--t4); } rect.t5, i.t5 { fill: var(--t5); background: var(--t5); }
-svg .inside { fill: #fff; font-size: 11.5px; } svg .inside.t5 { fill: var(--soft); } svg \
-.inside.t1, svg .inside.t4 { fill: #1d2125; }
+svg [class] { color: var(--c); }
 .legend b { font-weight: 400; white-space: nowrap; } .legend i { display: inline-block; width: \
 10px; height: 10px; border-radius: 2px; margin: 0 4px 0 9px; }
 .wide { overflow-x: auto; }

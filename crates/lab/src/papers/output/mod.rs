@@ -6,11 +6,12 @@ mod whole_file;
 
 use std::path::{Path, PathBuf};
 
+use crate::chart;
 use crate::papers::error::WriteError;
 use crate::papers::report::Report;
 
 pub use page::page;
-pub use plot::svg;
+pub use plot::plot;
 pub use whole_file::{check_folder, write as write_whole};
 
 /// A file format of a report.
@@ -24,10 +25,10 @@ pub struct Form {
 
 /// All formats.
 pub const FORMS: &[Form] = &[
-    Form { extension: "svg", text: svg },
+    Form { extension: "svg", text: |report| Ok(chart::file(&plot(report))) },
     Form { extension: "csv", text: csv },
     Form { extension: "json", text: json },
-    Form { extension: "html", text: page },
+    Form { extension: "html", text: |report| Ok(page(report)) },
 ];
 
 /// Writes a report in every format into `folder`, which is created if it is missing, and returns

@@ -1,27 +1,24 @@
 //! A report as one page of HTML that carries its style and plot and fetches nothing.
 
-use maud::html;
+use maud::{PreEscaped, html};
 
-use crate::papers::error::WriteError;
-use crate::papers::output::svg;
+use crate::chart;
+use crate::papers::output::plot;
 use crate::papers::report::{Report, Row};
 use crate::papers::verdict::RowVerdict;
-use crate::report::page::{self, embedded};
+use crate::report::page::{self};
 
 /// The page of `report`.
-///
-/// # Errors
-/// When the plot cannot be drawn.
-pub fn page(report: &Report) -> Result<String, WriteError> {
+#[must_use]
+pub fn page(report: &Report) -> String {
     let title = format!("{}: {}", report.id, report.title);
-    let plot = embedded(&svg(report)?);
     let content = html! {
         h1 { (title) }
         p {
             "Reproduces " (report.source) ". Headtime " (report.version) ", seed " (report.seed)
             ", scale " (report.scale) ". Again: " code { (report.command) }
         }
-        figure { (plot) }
+        figure { (PreEscaped(plot(report))) }
         h2 { "Published and measured" }
         table {
             thead { tr {
@@ -50,7 +47,7 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
             ul { @for note in &report.notes { li { (note) } } }
         }
     };
-    Ok(page::page(&title, STYLE, &content))
+    page::page(&title, &(chart::style() + STYLE), &content)
 }
 
 fn class(row: &Row) -> &'static str {
@@ -69,7 +66,7 @@ const STYLE: &str = "
 body { margin: 0; background: #fff; color: #202428; font: 15px/1.5 system-ui, sans-serif }
 main { max-width: 1180px; margin: 0 auto; padding: 24px }
 h1 { font-size: 22px } h2 { font-size: 17px; margin-top: 28px }
-figure { margin: 16px 0 } svg { width: 100%; height: auto }
+figure { margin: 16px 0 }
 code { background: #f2f3f4; padding: 1px 5px; border-radius: 3px }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; vertical-align: top; padding: 4px 10px; border-bottom: 1px solid \

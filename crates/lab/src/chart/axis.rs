@@ -103,7 +103,51 @@ impl Axis {
         }
     }
 
-    fn linear(title: &str, from: f64, to: f64) -> Self {
+    /// From a little below the smallest of `values`, but from nothing where that is the smallest,
+    /// to a little above the largest.
+    pub(crate) fn over(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        let (low, high) = ends(values).unwrap_or((0.0, 1.0));
+        let more = if high > low { (high - low) * 0.05 } else { 1.0 };
+        Self::linear(title, if low == 0.0 { 0.0 } else { low - more }, high + more)
+    }
+
+    /// Logarithmic around `values`, with a mark at each power of two.
+    pub(crate) fn powers_of_two(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        let (low, high) = ends(values).unwrap_or((1.0, 2.0));
+        let (from, to) = (low / 1.15, high * 1.15);
+        let (first, last) = (libm::ceil(libm::log2(from)), libm::floor(libm::log2(to)));
+        let marks = (first as i32..=last as i32)
+            .map(|exponent| libm::exp2(f64::from(exponent)))
+            .map(|mark| (mark, plain(mark)))
+            .collect();
+        Self { title: title.to_string(), spacing: Spacing::Logarithmic, from, to, marks }
+    }
+
+    /// Logarithmic over the whole decades around `values`, at least one, from 0.1 on.
+    pub(crate) fn decades(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        let (low, high) = ends(values.filter(|value| *value > 0.0)).unwrap_or((0.1, 10.0));
+        let first = libm::floor(libm::log10(low.max(0.1))) as i32;
+        let last = (libm::ceil(libm::log10(high)) as i32).max(first + 1);
+        let marks = (first..=last).map(|decade| libm::pow(10.0, f64::from(decade)));
+        Self {
+            title: title.to_string(),
+            spacing: Spacing::Logarithmic,
+            from: libm::pow(10.0, f64::from(first)),
+            to: libm::pow(10.0, f64::from(last)),
+            marks: marks.map(|mark| (mark, plain(mark))).collect(),
+        }
+    }
+
+    /// The same axis with other texts at its marks.
+    pub(crate) fn labeled(mut self, words: impl Fn(f64) -> String) -> Self {
+        for (value, text) in &mut self.marks {
+            *text = words(*value);
+        }
+        self
+    }
+
+    /// From `from` to `to`, with round marks.
+    pub(crate) fn linear(title: &str, from: f64, to: f64) -> Self {
         let rough = (to - from) / 5.0;
         let size = libm::pow(10.0, libm::floor(libm::log10(rough)));
         let step = [1.0, 2.0, 5.0, 10.0]
@@ -146,9 +190,13 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// A number without needless digits.
-fn plain(value: f64) -> String {
-    let rounded = crate::compare::outcome::rounded(value);
-    if rounded >= 10_000.0 { format!("{} 000", rounded / 1_000.0) } else { rounded.to_string() }
+pub(crate) fn plain(value: f64) -> String {
+    let rounded = crate::compare::rounded(value);
+    if rounded >= 10_000.0 && rounded % 1_000.0 == 0.0 {
+        format!("{} 000", rounded / 1_000.0)
+    } else {
+        rounded.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -172,10 +220,23 @@ mod tests {
         assert_eq!(marks(&Axis::depths("x", &[64, 1, 16, 4])), ["64", "16", "4", "1"]);
         assert_eq!(marks(&Axis::nines("x", 3.0)), ["0", "50 %", "90 %", "99 %", "99.9 %"]);
         assert_eq!(marks(&Axis::around("x", [100.0, 200.0].into_iter())), ["100", "150", "200"]);
+        assert_eq!(
+            marks(&Axis::decades("x", [3.0, 450.0].into_iter())),
+            ["1", "10", "100", "1000"]
+        );
+        assert_eq!(marks(&Axis::decades("x", [100.0].into_iter())), ["100", "1000"]);
+        assert_eq!(
+            marks(&Axis::powers_of_two("x", [2.0, 16.0].into_iter())),
+            ["2", "4", "8", "16"]
+        );
+        assert_eq!(marks(&Axis::over("x", [-50.0, 50.0].into_iter())), ["-50", "0", "50"]);
         for empty in [
             Axis::from_zero("x", std::iter::empty()),
             Axis::times("x", std::iter::empty()),
             Axis::depths("x", &[]),
+            Axis::over("x", std::iter::empty()),
+            Axis::decades("x", std::iter::empty()),
+            Axis::powers_of_two("x", std::iter::empty()),
         ] {
             assert!(empty.from < empty.to && empty.place(empty.to, 0.0, 1.0) == 1.0, "{empty:?}");
         }

@@ -1,7 +1,7 @@
 //! [`lines()`]: one line for each policy, named where it ends.
 
-use super::{Axis, n, open, straight, text, width_of};
-use crate::report::page::escape;
+use super::plot::{BOTTOM, LEFT, TOP};
+use super::{Axis, Plot, n, text, width_of};
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -42,123 +42,55 @@ pub(crate) enum Labels {
     Beside,
 }
 
+impl Spot {
+    /// A point without a mark.
+    pub(crate) fn plain((x, y): (f64, f64)) -> Self {
+        Self { x, y, x_range: None, y_range: None, title: String::new(), marked: false }
+    }
+}
+
 /// A plot of lines.
 #[must_use]
-pub(crate) fn lines(
-    x: &Axis,
-    y: &Axis,
-    lines: &[Line],
-    labels: Labels,
-    alternative: &str,
-) -> String {
+pub(crate) fn lines(x: Axis, y: Axis, lines: &[Line], labels: Labels, alternative: &str) -> String {
     let longest = lines.iter().map(|line| width_of(&line.name)).fold(0.0, f64::max);
     let margin = if labels == Labels::Right { longest + 26.0 } else { 24.0 };
     // Names must fit one below the other.
     let height = HEIGHT.max(lines.len() as f64 * LINE + TOP + BOTTOM);
-    let frame = Frame { left: LEFT, right: WIDTH - margin, top: TOP, bottom: height - BOTTOM };
-    let mut out = open(WIDTH, height, alternative);
-    frame.draw(&mut out, x, y);
-    let at = |spot: &Spot| (frame.x(x, spot.x), frame.y(y, spot.y));
-    for line in lines.iter().filter(|line| !line.spots.is_empty()) {
-        let dashed = if line.dashed { " dashed" } else { "" };
-        out.push_str(&format!("<g class=\"line {}{dashed}\">\n", line.class));
-        let path: Vec<String> =
-            line.spots.iter().map(at).map(|(x, y)| format!("{} {}", n(x), n(y))).collect();
-        out.push_str(&format!(
-            "<path d=\"M{}\"><title>{}</title></path>\n",
-            path.join("L"),
-            escape(&line.name)
-        ));
-        for spot in &line.spots {
-            let (left, up) = at(spot);
-            if let Some((low, high)) = spot.y_range {
-                out.push_str(&straight("range", left, frame.y(y, low), left, frame.y(y, high)));
-            }
-            if let Some((low, high)) = spot.x_range {
-                out.push_str(&straight("range", frame.x(x, low), up, frame.x(x, high), up));
-            }
-            if spot.marked {
-                let title = escape(&spot.title);
-                out.push_str(&format!(
-                    "<circle cx=\"{}\" cy=\"{}\" r=\"3.6\"><title>{title}</title></circle>\n",
-                    n(left),
-                    n(up)
-                ));
-            }
-        }
-        out.push_str("</g>\n");
+    let mut plot = Plot::new(x, y, (WIDTH, height), margin);
+    for line in lines {
+        plot.line(line);
     }
     let ends: Vec<(&Line, (f64, f64))> =
-        lines.iter().filter_map(|line| Some((line, at(line.spots.last()?)))).collect();
+        lines.iter().filter_map(|line| Some((line, plot.at(line.spots.last()?)))).collect();
     match labels {
-        Labels::Right => name_on_the_right(&mut out, &frame, &ends),
+        Labels::Right => name_on_the_right(&mut plot, &ends),
         Labels::Beside => {
-            let inked: Vec<(f64, f64)> = lines
-                .iter()
-                .flat_map(|line| along(&line.spots.iter().map(at).collect::<Vec<_>>()))
-                .collect();
-            name_beside(&mut out, &ends, &inked);
+            let corners = |line: &Line| -> Vec<(f64, f64)> {
+                line.spots.iter().map(|spot| plot.at(spot)).collect()
+            };
+            let inked: Vec<(f64, f64)> =
+                lines.iter().flat_map(|line| along(&corners(line))).collect();
+            name_beside(&mut plot, &ends, &inked);
         }
     }
-    out.push_str("</svg>\n");
-    out
+    plot.svg(alternative)
 }
 
-/// The area inside the axes.
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-}
-
-impl Frame {
-    fn x(&self, axis: &Axis, value: f64) -> f64 {
-        axis.place(value, self.left, self.right)
-    }
-
-    fn y(&self, axis: &Axis, value: f64) -> f64 {
-        axis.place(value, self.bottom, self.top)
-    }
-
-    fn draw(&self, out: &mut String, x: &Axis, y: &Axis) {
-        for (value, words) in y.marks() {
-            let up = self.y(y, *value);
-            out.push_str(&straight("grid", self.left, up, self.right, up));
-            out.push_str(&text("mark", self.left - 8.0, up + 4.0, "end", words));
-        }
-        for (value, words) in x.marks() {
-            let along = self.x(x, *value);
-            out.push_str(&straight("tick", along, self.bottom, along, self.bottom + 5.0));
-            out.push_str(&text("mark", along, self.bottom + 19.0, "middle", words));
-        }
-        out.push_str(&straight("axis", self.left, self.bottom, self.right, self.bottom));
-        out.push_str(&text(
-            "title",
-            f64::midpoint(self.left, self.right),
-            self.bottom + 38.0,
-            "middle",
-            x.title(),
-        ));
-        out.push_str(&text("title", 4.0, 13.0, "start", y.title()));
-    }
-}
-
-fn name_on_the_right(out: &mut String, frame: &Frame, ends: &[(&Line, (f64, f64))]) {
+fn name_on_the_right(plot: &mut Plot, ends: &[(&Line, (f64, f64))]) {
     let positions: Vec<f64> = ends.iter().map(|(_, (_, up))| *up).collect();
-    for ((line, (x, y)), up) in ends.iter().zip(spread(&positions, LINE, frame.top, frame.bottom)) {
-        let start = frame.right + 16.0;
-        out.push_str(&format!(
+    for ((line, (x, y)), up) in ends.iter().zip(spread(&positions, LINE, TOP, plot.bottom())) {
+        let start = plot.right + 16.0;
+        plot.add(&format!(
             "<path class=\"leader {}\" d=\"M{} {}L{} {}L{} {}\"/>\n",
             line.class,
             n(x + 5.0),
             n(*y),
-            n(frame.right + 4.0),
+            n(plot.right + 4.0),
             n(*y),
             n(start - 2.0),
             n(up)
         ));
-        out.push_str(&text(name_class(line), start + 2.0, up + 4.0, "start", &line.name));
+        plot.add(&text(name_class(line), start + 2.0, up + 4.0, "start", &line.name));
     }
 }
 
@@ -179,7 +111,7 @@ fn along(corners: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// The place beside each end, of some, that covers least of what is drawn and named already; of
 /// equals the first.
-fn name_beside(out: &mut String, ends: &[(&Line, (f64, f64))], inked: &[(f64, f64)]) {
+fn name_beside(plot: &mut Plot, ends: &[(&Line, (f64, f64))], inked: &[(f64, f64)]) {
     let mut taken: Vec<[f64; 4]> =
         inked.iter().map(|(x, y)| [x - 3.0, y - 3.0, x + 3.0, y + 3.0]).collect();
     for (line, (x, y)) in ends {
@@ -208,7 +140,7 @@ fn name_beside(out: &mut String, ends: &[(&Line, (f64, f64))], inked: &[(f64, f6
         let (across, down) =
             places.min_by_key(|place| covered(&area(*place))).unwrap_or((9.0, 0.0));
         taken.push(area((across, down)));
-        out.push_str(&text(name_class(line), x + across, y + down + 4.0, "start", &line.name));
+        plot.add(&text(name_class(line), x + across, y + down + 4.0, "start", &line.name));
     }
 }
 
@@ -252,9 +184,6 @@ fn spread(positions: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
 
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 330.0;
-const LEFT: f64 = 62.0;
-const TOP: f64 = 30.0;
-const BOTTOM: f64 = 50.0;
 /// From one name to the next.
 const LINE: f64 = 15.0;
 
@@ -298,8 +227,8 @@ mod tests {
         let axis = Axis::from_zero("y", [2.2].into_iter());
         for labels in [Labels::Right, Labels::Beside] {
             let svg = lines(
-                &axis,
-                &axis,
+                axis.clone(),
+                axis.clone(),
                 &[line("a & b", false), line("c-oracle", true)],
                 labels,
                 "test",
