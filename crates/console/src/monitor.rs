@@ -370,7 +370,8 @@ mod tests {
             errors: ErrorCounts::default(),
             hung: headtime_io::HungCounts::default(),
             link: None,
-            stalls: None,
+            stalls: Vec::new(),
+            members: Default::default(),
         };
         StatsSnapshot {
             uptime: Duration::from_millis(ms),

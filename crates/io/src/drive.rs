@@ -119,7 +119,8 @@ impl Drive {
             errors: ErrorCounts::default(),
             hung: HungCounts::default(),
             link: backend.link(),
-            stalls: None,
+            stalls: Vec::new(),
+            members: Arc::default(),
         };
         tracing::info!(
             capacity = capacity.get(),
@@ -134,6 +135,7 @@ impl Drive {
             QueueLimits { requests: options.max_requests, outstanding: options.outstanding };
         let array = belief.as_any().downcast_ref::<ArrayModel>();
         let divide_at = array.and_then(ArrayModel::divides_at);
+        let members = divide_at.map(|_| backend.members()).unwrap_or_default();
         let policy = options.policy.build(&*belief);
         let mut scheduler = Scheduler::new(belief, policy, traits, limits);
         scheduler.set_tunables(options.tunables.clone());
@@ -147,7 +149,8 @@ impl Drive {
             options.drain_timeout,
             options.command_timeout,
         )
-        .modelled_by(model.by);
+        .modelled_by(model.by)
+        .with_members(members);
         // A thread of high priority must not wait for one of low priority.
         let threads =
             if !precise && prompt { EngineThreads::OwnAndSubmitting } else { EngineThreads::Own };

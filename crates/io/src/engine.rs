@@ -103,6 +103,8 @@ pub(crate) struct Engine {
     log_limiter: LogLimiter,
     trust: TrustLog,
     shingling: ShinglingLog,
+    /// The members of an array, by arm.
+    members: Arc<[String]>,
     messages: Vec<Message>,
     ended: Vec<BackendCompletion>,
 }
@@ -148,9 +150,15 @@ impl Engine {
             log_limiter: LogLimiter::default(),
             trust: TrustLog::default(),
             shingling: ShinglingLog::default(),
+            members: Arc::default(),
             messages: Vec::new(),
             ended: Vec::new(),
         }
+    }
+
+    /// Sets the members of an array, by arm, for reports.
+    pub(crate) fn with_members(self, members: Vec<String>) -> Self {
+        Self { members: members.into(), ..self }
     }
 
     /// Sets the name of the drive model for reports.
@@ -314,7 +322,7 @@ impl Engine {
         if self.last_report == seen && self.trust.is_due(seen) {
             let trust = self.trust.check(seen, &self.scheduler.belief_report());
             let stalls = self.scheduler.stalls(seen);
-            let shingling = stalls.and_then(|stalls| self.shingling.check(seen, &stalls));
+            let shingling = self.shingling.check(seen, &stalls, &self.members);
             trust.iter().chain(&shingling).for_each(|change| tracing::warn!("{change}"));
         }
         seen
@@ -599,6 +607,7 @@ impl Engine {
             hung: self.at_drive.counts(),
             link: self.backend.link(),
             stalls: self.scheduler.stalls(taken),
+            members: Arc::clone(&self.members),
         }
     }
 }

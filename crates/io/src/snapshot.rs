@@ -2,6 +2,7 @@
 //! for a live view.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headtime_mechanics::DiskTime;
 use headtime_sched::{
@@ -66,16 +67,21 @@ pub struct DriveSnapshot {
     pub hung: HungCounts,
     /// The connection of an NBD drive; `None` for other drives.
     pub link: Option<LinkSnapshot>,
-    /// Commands of a rotating drive that took much longer than predicted; `None` for other drives.
-    pub stalls: Option<StallCounts>,
+    /// Commands of a rotating drive that took much longer than predicted, by arm; empty for other
+    /// drives.
+    pub stalls: Vec<StallCounts>,
+    /// The members of an array whose members are scheduled by themselves, by arm; empty for other
+    /// drives.
+    pub members: Arc<[String]>,
 }
 
 impl DriveSnapshot {
-    /// Returns a warning if the drive seems to record in shingles and to hide it, which is judged
-    /// by the last ten minutes.
+    /// The warnings about drives that seem to record in shingles and to hide it, which is judged by
+    /// the last ten minutes: the drive, or members of an array.
     #[must_use]
-    pub fn shingling_warning(&self) -> Option<String> {
-        self.stalls.as_ref().and_then(shingling::warning)
+    pub fn shingling_warnings(&self) -> Vec<String> {
+        let warnings = shingling::warnings(&self.stalls, &self.members);
+        warnings.into_iter().map(|(_, warning)| warning).collect()
     }
 }
 

@@ -513,10 +513,12 @@ impl Scheduler {
         self.stalls.get_or_insert_default();
     }
 
-    /// The counts of the last ten minutes; `None` unless stalls are counted.
+    /// The counts of the last ten minutes by arm, up to the last arm that has served a command;
+    /// where it is not known which arm serves an address, all count for the first. Empty unless
+    /// stalls are counted.
     #[must_use]
-    pub fn stalls(&self, now: Instant) -> Option<StallCounts> {
-        self.stalls.as_ref().map(|stalls| stalls.counts(now))
+    pub fn stalls(&self, now: Instant) -> Vec<StallCounts> {
+        self.stalls.as_ref().map(|stalls| stalls.counts(now)).unwrap_or_default()
     }
 
     /// The commands at the drive, in the order they were sent.

@@ -22,6 +22,8 @@
 //!
 //! Cost: a few comparisons for each completion with a recorded prediction.
 
+use alloc::vec::Vec;
+
 use headtime_units::{Extent, Instant, Nanos};
 
 use crate::request::Op;
@@ -89,6 +91,7 @@ impl StallCounts {
 /// One completed command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedCommand {
+    pub(crate) arm: usize,
     pub(crate) op: Op,
     pub(crate) extent: Extent,
     /// The end of the access before.
@@ -98,20 +101,20 @@ pub(crate) struct TimedCommand {
     pub(crate) predicted: Nanos,
 }
 
-/// Counts stalls by minute.
+/// Counts stalls by arm and minute.
 #[derive(Debug, Default)]
 pub(crate) struct StallMeter {
-    /// The minute of each count, from 1, and the counts.
-    minutes: [(u64, StallCounts); WINDOW],
+    /// For each arm that has served a command, the minute of each count, from 1, and the counts.
+    arms: Vec<[(u64, StallCounts); WINDOW]>,
     /// The end of the last write.
     write_end: u64,
 }
 
 impl StallMeter {
-    /// Counts a command that succeeded. `others` are the operations at the drive that have not
+    /// Counts a command that succeeded. `others` are the operations at its arm that have not
     /// completed.
     pub(crate) fn observe(&mut self, done: TimedCommand, others: impl Iterator<Item = Op>) {
-        let TimedCommand { op, extent, before, dispatched, finished, predicted } = done;
+        let TimedCommand { arm, op, extent, before, dispatched, finished, predicted } = done;
         let mut hinders = others.map(|other| match op {
             Op::Read => other != Op::Read,
             _ => other == Op::Flush,
@@ -130,7 +133,10 @@ impl StallMeter {
         let excess = finished.saturating_since(before.max(dispatched)).saturating_sub(predicted);
         let stalls = u64::from(excess >= STALL);
         let number = minute_of(finished);
-        let (minute, counts) = &mut self.minutes[(number % WINDOW as u64) as usize];
+        if self.arms.len() <= arm {
+            self.arms.resize(arm + 1, Default::default());
+        }
+        let (minute, counts) = &mut self.arms[arm][(number % WINDOW as u64) as usize];
         if *minute != number {
             (*minute, *counts) = (number, StallCounts::default());
         }
@@ -144,15 +150,16 @@ impl StallMeter {
         }
     }
 
-    /// The counts of the last ten minutes at `now`.
-    pub(crate) fn counts(&self, now: Instant) -> StallCounts {
-        let mut sum = StallCounts::default();
+    /// The counts of the last ten minutes at `now`, by arm.
+    pub(crate) fn counts(&self, now: Instant) -> Vec<StallCounts> {
         let in_window = |minute: u64| minute + WINDOW as u64 > minute_of(now);
-        self.minutes
-            .iter()
-            .filter(|(minute, _)| in_window(*minute))
-            .for_each(|(_, counts)| sum.add(counts));
-        sum
+        let of_arm = |minutes: &[(u64, StallCounts); WINDOW]| {
+            let mut sum = StallCounts::default();
+            let recent = minutes.iter().filter(|(minute, _)| in_window(*minute));
+            recent.for_each(|(_, counts)| sum.add(counts));
+            sum
+        };
+        self.arms.iter().map(of_arm).collect()
     }
 }
 
@@ -179,6 +186,7 @@ mod tests {
             let before = self.now;
             self.now += Nanos::from_ms(took_ms);
             let done = TimedCommand {
+                arm: 0,
                 op,
                 extent: Extent::from_numbers(self.commands * 7_919 % 100_000, 8),
                 before,
@@ -190,7 +198,7 @@ mod tests {
         }
 
         fn counts(&self) -> StallCounts {
-            self.meter.counts(self.now)
+            self.meter.counts(self.now).first().copied().unwrap_or_default()
         }
 
         /// `minutes` with four stalls each of `stalls`, among commands of both kinds without.
@@ -252,6 +260,7 @@ mod tests {
         drive.does(Op::Flush, 900, &[]);
         drive.now += PAUSE;
         let idle = TimedCommand {
+            arm: 0,
             op: Op::Write,
             extent: Extent::from_numbers(0, 8),
             before: Instant::ORIGIN,
@@ -267,5 +276,24 @@ mod tests {
         assert_eq!(drive.counts(), StallCounts::default());
         drive.does(Op::Write, 900, &[Op::Read]);
         assert_eq!((drive.counts().writes, drive.counts().write_stalls), (1, 1));
+    }
+    #[test]
+    fn each_arm_is_judged_by_itself() {
+        let mut drive = Drive::default();
+        drive.minutes(4, &[(Op::Write, 900)]);
+        let on_other_arm = TimedCommand {
+            arm: 2,
+            op: Op::Read,
+            extent: Extent::from_numbers(0, 8),
+            before: drive.now,
+            dispatched: drive.now,
+            finished: drive.now + Nanos::from_ms(900),
+            predicted: Nanos::from_ms(10),
+        };
+        (0..20).for_each(|_| drive.meter.observe(on_other_arm, core::iter::empty()));
+        let counts = drive.meter.counts(on_other_arm.finished);
+        assert_eq!(counts.len(), 3);
+        assert!(counts[0].suggest_shingling(), "stalled reads elsewhere change nothing");
+        assert_eq!((counts[1], counts[2].read_stalls), (StallCounts::default(), 20));
     }
 }

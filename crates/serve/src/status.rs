@@ -229,7 +229,7 @@ impl StatusSource {
             warnings: [
                 self.settings_without_effect(),
                 self.drive.hindrances(),
-                Vec::from_iter(drive.shingling_warning()),
+                drive.shingling_warnings(),
             ]
             .concat(),
             drive: self.drive(drive),

@@ -191,14 +191,23 @@ impl ArrayDrive {
     }
 }
 
+/// The name of a member for people.
+fn name_of(members: &[ArrayMember], number: usize) -> String {
+    format!("member {} of {}, {}", number + 1, members.len(), members[number].name)
+}
+
 /// An explanation that names the member.
 fn named(members: &[ArrayMember], number: usize, cause: &str) -> Arc<str> {
-    format!("member {} of {}, {}: {cause}", number + 1, members.len(), members[number].name).into()
+    format!("{}: {cause}", name_of(members, number)).into()
 }
 
 impl Backend for ArrayDrive {
     fn is_rotating_drive(&self) -> bool {
         self.members.iter().all(|member| member.backend.is_rotating_drive())
+    }
+
+    fn members(&self) -> Vec<String> {
+        (0..self.members.len()).map(|number| name_of(&self.members, number)).collect()
     }
 
     fn describe(&self) -> String {

@@ -97,6 +97,11 @@ pub trait Backend: Send {
     }
 
     /// Returns the counters of an emulated drive at `now`.
+    /// The members of an array, as their numbers and locators; empty for other drives.
+    fn members(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
         let _ = now;
         None

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::command::CommandId;
 use crate::freeblock::GapUse;
+use crate::positioning::Target;
 use crate::positioning::{AccessKind, MeasuredAccess};
 use crate::shares::Took;
 use crate::stalls::TimedCommand;
@@ -141,7 +142,11 @@ impl Scheduler {
             return;
         };
         let last = self.arms.last_of(&command.target).map_or(self.last, |last| *last);
+        let arms = self.belief.arms();
+        let arm_of = |target: &Target| arms.arm_of(target.extent.start).unwrap_or_default();
+        let arm = arm_of(&command.target);
         let timed = TimedCommand {
+            arm,
             op: command.target.op,
             extent: command.target.extent,
             before: last.finished,
@@ -149,7 +154,9 @@ impl Scheduler {
             finished: done.finished,
             predicted: predicted.total(),
         };
-        stalls.observe(timed, self.outstanding.iter().map(|other| other.target.op));
+        let others = self.outstanding.iter().map(|other| &other.target);
+        let beside = others.filter(|other| other.op == Op::Flush || arm_of(other) == arm);
+        stalls.observe(timed, beside.map(|other| other.op));
     }
 
     /// Updates the drive model and the head; called before `last.finished` advances. Returns
