@@ -66,6 +66,8 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
             && said.contains("extents of a: LBA 2048..+16384, LBA 51200..+16384"),
         "{code:?}: {said}"
     );
+    let (_, said) = run(&["status", "--drive", drive]);
+    assert!(said.contains("extents of a: LBA 2048..+16384, LBA 51200..+16384"), "{said}");
     let (code, said) = volume(&["grow", "a", "1GiB"]);
     assert!(code == Some(2) && said.contains("can have at most"), "{code:?}: {said}");
     let (code, said) = volume(&["grow", "a", "4MiB"]);

@@ -331,6 +331,7 @@ mod tests {
             name: "rec".into(),
             volume: "rec".into(),
             size: ByteSize::new(1 << 30),
+            extents: 1,
             deadline: Some(Nanos::from_ms(10)),
             connections: 1,
             in_flight: 5,

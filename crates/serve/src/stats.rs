@@ -15,7 +15,7 @@ use headtime_io::DriveSnapshot;
 use headtime_sched::{Finished, VolumeId};
 use headtime_units::{ByteSize, Nanos};
 
-use crate::export::Exports;
+use crate::export::{Export, Exports};
 use crate::scans::ScanStatus;
 
 /// Response times in microseconds, up to an hour, with two significant digits (an error of at most
@@ -77,6 +77,8 @@ pub struct VolumeStats {
     pub volume: String,
     /// Its size.
     pub size: ByteSize,
+    /// The number of extents of its volume.
+    pub extents: usize,
     /// The time from arrival to deadline of each read and write.
     pub deadline: Option<Nanos>,
     /// The number of clients that have it open.
@@ -165,9 +167,13 @@ impl Stats {
     #[must_use]
     pub fn snapshot(&self) -> StatsSnapshot {
         let gauges = (self.probe)();
+        let of = |export: &Arc<Export>| VolumeStats {
+            extents: export.volume.extents().as_slice().len(),
+            ..export.stats.snapshot()
+        };
         StatsSnapshot {
             uptime: self.started.elapsed(),
-            volumes: self.exports.all().iter().map(|export| export.stats.snapshot()).collect(),
+            volumes: self.exports.all().iter().map(of).collect(),
             connections: gauges.connections,
             shared_memory: ByteSize::new(gauges.shared_bytes),
             scans: gauges.scans,
@@ -249,6 +255,7 @@ impl ExportStats {
                 name: name.to_string(),
                 volume: volume.to_string(),
                 size,
+                extents: 1,
                 deadline,
                 connections: 0,
                 in_flight: 0,

@@ -8,7 +8,8 @@ use headtime_sched::PolicySwitch;
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::export::Exports;
+use crate::control::ExtentStatus;
+use crate::export::{Export, Exports};
 use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, StatsSnapshot, VolumeStats};
@@ -158,6 +159,9 @@ pub struct ExportStatus {
     pub name: String,
     /// Its size.
     pub size_bytes: u64,
+    /// The extents of its volume on the drive, in the order of the volume.
+    #[serde(default)]
+    pub extents: Vec<ExtentStatus>,
     /// The time from arrival to deadline of each read and write.
     pub deadline_ms: Option<f64>,
     /// Its I/O priority, which may give its requests deadlines.
@@ -289,8 +293,10 @@ impl StatusSource {
     }
 
     fn volume(&self, volume: &VolumeStats, now: &DriveSnapshot) -> ExportStatus {
-        let settings = self.exports.all().into_iter().find(|export| export.name == volume.name);
-        let settings = settings.and_then(|export| export.volume.settings().of_class(export.class));
+        let export = self.exports.all().into_iter().find(|export| export.name == volume.name);
+        let export = export.as_deref();
+        let settings = export.and_then(|export| export.volume.settings().of_class(export.class));
+        let extents = |export: &Export| ExtentStatus::all_of(&export.volume.extents());
         let account = now
             .accounts
             .iter()
@@ -301,6 +307,7 @@ impl StatusSource {
             id: volume.id.0,
             name: volume.name.clone(),
             size_bytes: volume.size.get(),
+            extents: export.map(extents).unwrap_or_default(),
             deadline_ms: volume.deadline.map(Nanos::as_ms_f64),
             priority: settings
                 .and_then(|settings| settings.priority)

@@ -105,6 +105,7 @@ fn figures_say_what_was_served_in_base_units() {
         is(&format!("headtime_export_connections{{{export}}}"), 1.0);
         is("headtime_export_connections{volume=\"rec\",class=\"bulk\"}", 0.0);
         is(&format!("headtime_volume_size_bytes{{{export}}}"), 8_388_608.0);
+        is(&format!("headtime_volume_extents{{{export}}}"), 1.0);
         is(&format!("headtime_share_reserve_ratio{{{export}}}"), 0.25);
         is("headtime_connections", 1.0);
         is("headtime_refusals_total{of=\"connection\"}", 0.0);

@@ -17,6 +17,7 @@ use headtime_serve::control::{
     VolumeArguments, VolumeStatus,
 };
 use headtime_serve::scans::{ScanState, ScanStatus};
+use headtime_serve::status::ServerStatus;
 use headtime_serve::{Server, default_control_socket};
 
 const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
@@ -377,6 +378,8 @@ fn grow_over_a_neighbor(orders: &mut ControlClient) -> VolumeAnswer {
     let answer = done(orders, "volume.set", &order("a", &[("size", "+8MiB")]));
     assert_eq!(would.volumes, answer.volumes, "what is predicted is what happens");
     let extents = &answer.volumes[0].extents;
+    let status: ServerStatus = orders.ask_for("status", &serde_json::json!({})).unwrap();
+    assert_eq!(status.volumes[0].extents, *extents);
     let mib = |extent: &ExtentStatus| (extent.first_sector / 2048, extent.sectors / 2048);
     assert_eq!(extents.iter().map(mib).collect::<Vec<_>>(), [(1, 8), (17, 8)]);
     answer

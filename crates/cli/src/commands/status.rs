@@ -6,6 +6,7 @@ use headtime_units::ByteSize;
 
 use crate::commands::control::{ServerChoice, ask};
 use crate::commands::get;
+use crate::commands::volume::extents_text;
 use headtime_console::Failure;
 use headtime_console::figures::show_bytes;
 use headtime_console::map;
@@ -82,6 +83,8 @@ fn text(status: &ServerStatus) -> String {
     text.push_str(&model(&status.model));
     text.push_str(&format!("\n{}", get::table(&status.tunables, false)));
     text.push_str(&format!("\n{}", volumes(status)));
+    let volumes = status.volumes.iter().filter(|export| !export.name.contains('@'));
+    volumes.for_each(|of| text.push_str(&extents_text(&of.name, &of.extents)));
     for scan in &status.scans {
         text.push_str(&format!("scan: {}\n", headtime_console::scans::line(scan)));
     }

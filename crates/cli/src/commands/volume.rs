@@ -251,11 +251,7 @@ fn text(answer: &VolumeAnswer) -> String {
             &[false, true, true, true, true, true, true, false, true, true, false],
         ));
     }
-    for volume in answer.volumes.iter().filter(|volume| volume.extents.len() > 1) {
-        let extent = |of: &ExtentStatus| Extent::from_numbers(of.first_sector, of.sectors);
-        let all = volume.extents.iter().map(|of| extent(of).to_string()).collect::<Vec<_>>();
-        text.push_str(&format!("extents of {}: {}\n", volume.name, all.join(", ")));
-    }
+    answer.volumes.iter().for_each(|of| text.push_str(&extents_text(&of.name, &of.extents)));
     let size = ByteSize::new;
     text.push_str(&format!(
         "free: {} (the largest run {}), {} of the drive's time to reserve\n",
@@ -268,6 +264,16 @@ fn text(answer: &VolumeAnswer) -> String {
         text.push_str("nothing was changed: this is what would be\n");
     }
     text
+}
+
+/// A line with the extents of a volume that has several; nothing for others.
+pub(super) fn extents_text(volume: &str, extents: &[ExtentStatus]) -> String {
+    if extents.len() < 2 {
+        return String::new();
+    }
+    let extent = |of: &ExtentStatus| Extent::from_numbers(of.first_sector, of.sectors).to_string();
+    let all: Vec<String> = extents.iter().map(extent).collect();
+    format!("extents of {volume}: {}\n", all.join(", "))
 }
 
 fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::verbs::{Answer, Arguments, parse_arguments, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
 use crate::config::VolumeConfig;
-use crate::volumes::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
+use crate::volumes::{ClassNow, Extents, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 
 /// The arguments of the verbs of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -179,7 +179,7 @@ impl VolumeStatus {
             number: volume.id.0,
             size_bytes: ByteSize::get(*size),
             first_sector: volume.extents.start().get(),
-            extents: volume.extents.as_slice().iter().map(ExtentStatus::of).collect(),
+            extents: ExtentStatus::all_of(&volume.extents),
             read_only: volume.settings.read_only,
             description: volume.settings.description.clone(),
             always_served: volume.settings.always_served,
@@ -190,8 +190,11 @@ impl VolumeStatus {
 }
 
 impl ExtentStatus {
-    fn of(extent: &Extent) -> Self {
-        Self { first_sector: extent.start.get(), sectors: extent.len.get() }
+    /// The extents of a volume.
+    pub(crate) fn all_of(extents: &Extents) -> Vec<Self> {
+        let of =
+            |extent: &Extent| Self { first_sector: extent.start.get(), sectors: extent.len.get() };
+        extents.as_slice().iter().map(of).collect()
     }
 }
 

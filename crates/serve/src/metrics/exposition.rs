@@ -97,6 +97,16 @@ pub const METRICS: &[MetricFamily] = &[
         },
     },
     MetricFamily {
+        name: "volume_extents",
+        help: "Extents of the volume on the drive",
+        unit: None,
+        labels: &["volume", "class"],
+        kind: MetricType::Gauge,
+        values: |snapshot, to| {
+            to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.extents as f64))
+        },
+    },
+    MetricFamily {
         name: "deadline_requests",
         help: "Reads and writes with a deadline",
         unit: None,
