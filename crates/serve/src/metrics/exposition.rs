@@ -348,6 +348,18 @@ pub const METRICS: &[MetricFamily] = &[
         values: |snapshot, to| to.each_scan(snapshot, |scan| scan.bytes as f64),
     },
     MetricFamily {
+        name: "scan_due",
+        help: "Whether a scan is to read now: 0 if it is complete, paused, or outside of its \
+            timetable",
+        unit: None,
+        labels: &["volume", "task"],
+        kind: MetricType::Gauge,
+        values: |snapshot, to| {
+            let now = jiff::Zoned::now().datetime();
+            to.each_scan(snapshot, |scan| f64::from(u8::from(scan.is_due(now))))
+        },
+    },
+    MetricFamily {
         name: "scan_unreadable_sectors",
         help: "Sectors that a scan could not read",
         unit: None,

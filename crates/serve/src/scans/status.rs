@@ -2,12 +2,14 @@
 
 use headtime_sched::{FillReport, ScanPriority, UnusedGap};
 use headtime_tasks::{Ranges, ReadSource, Scan};
+use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
 use super::range::ScanRange;
 use super::runner::{CONFIGURED, PATTERN};
 use super::terms::ScanTerms;
+use super::timetable::Timetable;
 
 /// The state of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +48,9 @@ pub struct ScanStatus {
     /// The priority among the scans of the drive, from 0 (most urgent) to 7.
     #[serde(default = "default_priority")]
     pub priority: u8,
+    /// It wakes a drive in standby.
+    #[serde(default)]
+    pub wake: bool,
     /// The windows in which it reads; empty for any time.
     #[serde(default)]
     pub during: String,
@@ -169,6 +174,16 @@ impl ScanStatus {
         if self.bytes == 0 { 1.0 } else { self.bytes_done as f64 / self.bytes as f64 }
     }
 
+    /// Returns whether it is to read at this local time: it has sectors left, was not paused, and a
+    /// window of its timetable is open. An obstacle may prevent it.
+    #[must_use]
+    pub fn is_due(&self, now: DateTime) -> bool {
+        let left =
+            matches!(self.state, ScanState::Running | ScanState::Waiting | ScanState::Broken);
+        let is_open = |timetable: Timetable| timetable.is_open(now);
+        left && self.during.parse().map_or(true, is_open)
+    }
+
     /// The status from the records of a scan; all other fields come from `before`.
     pub(super) fn of(scan: &Scan, addresses: &Addresses, before: Self) -> Self {
         let size = scan.subject().sector_size;
@@ -181,6 +196,7 @@ impl ScanStatus {
             pass: scan.passes(),
             range: ScanRange::of(scan),
             priority: terms.priority.level(),
+            wake: terms.wake,
             during: text(terms.during.map(|during| during.to_string())),
             every: text(terms.every.map(|every| every.to_string())),
             configured: scan.note(CONFIGURED) == Some("yes"),
@@ -215,6 +231,7 @@ impl ScanStatus {
             pass: 1,
             range: None,
             priority: DEFAULT_PRIORITY,
+            wake: false,
             during: String::new(),
             every: String::new(),
             next_start: None,
@@ -326,6 +343,21 @@ impl RangeList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scan_is_due_while_it_has_sectors_left_and_its_window_is_open() {
+        let at = |hour| jiff::civil::date(2026, 11, 27).at(hour, 0, 0, 0);
+        let due = |state, during: &str| {
+            let during = during.to_owned();
+            let status = ScanStatus { state, during, ..ScanStatus::empty("v", "scrub") };
+            [4, 12, 23].map(|hour| status.is_due(at(hour)))
+        };
+        assert_eq!(due(ScanState::Running, ""), [true; 3]);
+        assert_eq!(due(ScanState::Waiting, "22:00-06:00"), [true, false, true]);
+        assert_eq!(due(ScanState::Broken, ""), [true; 3], "it needs somebody");
+        assert_eq!(due(ScanState::Paused, ""), [false; 3]);
+        assert_eq!(due(ScanState::Complete, "22:00-06:00"), [false; 3]);
+    }
 
     #[test]
     fn where_few_gaps_are_used_the_main_reason_has_a_remedy() {
