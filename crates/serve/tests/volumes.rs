@@ -522,8 +522,22 @@ fn a_volume_of_several_extents_is_scanned_in_its_own_order() {
     let server = sandbox.serve(ANY);
     let mut orders = control(&server);
     assert_eq!(scanned(&mut orders, &digests).digests.unwrap().compared, 16, "over a restart");
-    let grown = VolumeArguments { dry_run: true, ..order("a", &[("size", "+1MiB")]) };
-    done(&mut orders, "volume.set", &grown);
+    // What the scan knows is of the volume before it grew, and the answer says so.
+    let every = ScanArguments { every: Some("4w".to_owned()), ..scan("scrub") };
+    orders.scan("scan.set", &every).unwrap();
+    let grown = order("a", &[("size", "+1MiB")]);
+    let dry_run = VolumeArguments { dry_run: true, ..grown.clone() };
+    for grown in [dry_run, grown] {
+        let notes = done(&mut orders, "volume.set", &grown).notes.join("\n");
+        assert!(
+            notes.contains("the scrub of a is of the volume before it is resized")
+                && notes.contains("digests included: it starts over"),
+            "{notes}"
+        );
+    }
+    let status = ended(&mut orders, scan("scrub"));
+    assert_eq!((status.bytes_done, status.every.as_str()), (17 * MIB, "4w"));
+    assert_eq!(status.digests.unwrap().compared, 0);
     drop(server);
 }
 
@@ -534,15 +548,21 @@ fn scan(task: &str) -> ScanArguments {
 
 /// Starts a scan and waits for its end.
 fn scanned(control: &mut ControlClient, start: &ScanArguments) -> ScanStatus {
-    let mut answer = control.scan("scan.start", start).unwrap();
-    let ask = ScanArguments { target: start.target.clone(), task: start.task.clone(), ..scan("") };
+    control.scan("scan.start", start).unwrap();
+    ended(
+        control,
+        ScanArguments { target: start.target.clone(), ..scan(start.task.as_deref().unwrap()) },
+    )
+}
+
+/// Waits for the end of a scan.
+fn ended(control: &mut ControlClient, ask: ScanArguments) -> ScanStatus {
     loop {
-        let status = answer.scans.remove(0);
+        let status = control.scan("scan.status", &ask).unwrap().scans.remove(0);
         match status.state {
             ScanState::Running => std::thread::sleep(Duration::from_millis(20)),
             ScanState::Complete => return status,
             other => panic!("{other:?}: {status:?}"),
         }
-        answer = control.scan("scan.status", &ask).unwrap();
     }
 }

@@ -14,6 +14,7 @@ mod files;
 mod identity;
 mod output;
 mod range;
+mod resized;
 mod runner;
 mod sections;
 mod status;

@@ -266,6 +266,9 @@ impl Volumes {
             ));
         }
         notes.extend(extents_notes(store.table(), &after, name));
+        if resized {
+            notes.extend(self.scans.notes_on_resizing(name));
+        }
         let size = after.size_of(&changed);
         let named = self.configured.iter().find(|(configured, _)| configured == name);
         if let Some(named) = named.and_then(|(_, named)| *named).filter(|named| *named != size) {
@@ -293,12 +296,14 @@ impl Volumes {
             }
         }
         let done = store.change(&*self.disk, |table| table.change(&spec, order.cut_data).cloned());
-        if resized && done.is_ok() {
-            // The state of scans describes the volume before it was resized.
-            self.scans.forget_all(name);
-        }
+        let repeated = if resized && done.is_ok() {
+            self.scans.forget_before_resizing(name)
+        } else {
+            Vec::new()
+        };
         let settled = done.as_ref().unwrap_or(&before);
         self.scans.set_target(name, Some(settled.extents.clone()));
+        self.scans.start_after_resizing(&repeated);
         if let Some(live) = live {
             live.resize(settled.extents.clone());
             live.set(settled.settings.clone());
