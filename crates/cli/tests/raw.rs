@@ -302,6 +302,14 @@ fn a_mounted_disk_and_one_with_other_content_are_refused_and_stay_as_they_are() 
     let foreign = headtime(&serve);
     let said = String::from_utf8_lossy(&foreign.stderr);
     assert!(foreign.status.code() == Some(1) && said.contains("initialize"), "{said}");
+    let file = disk.path("headtime.toml");
+    let config = format!("drive = \"{}\"\nlisten = [\"{listen}\"]\n", disk.device);
+    std::fs::write(&file, config + "[[volume]]\nname = \"v\"\nsize = \"1MiB\"\n")
+        .expect("the folder is ours");
+    let check = ["check-config", text(&file)];
+    let foreign = headtime(&check);
+    let said = String::from_utf8_lossy(&foreign.stderr);
+    assert!(foreign.status.code() == Some(1) && said.contains("initialize"), "{said}");
     assert!(
         std::fs::read(disk.path("disk.img")).expect("it is ours") == image,
         "a refused disk was written to"
@@ -310,15 +318,17 @@ fn a_mounted_disk_and_one_with_other_content_are_refused_and_stay_as_they_are() 
     let at = disk.path("mnt");
     std::fs::create_dir(&at).expect("the folder is ours");
     let mounted = run("mount", &[&disk.device, text(&at)]);
-    let refused = headtime(&[&serve[..], &["--initialize"]].concat());
+    let refused = [headtime(&[&serve[..], &["--initialize"]].concat()), headtime(&check)];
     let unmounted = run("umount", &[text(&at)]);
     assert!(mounted.status.success() && unmounted.status.success(), "{mounted:?} {unmounted:?}");
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        refused.status.code() == Some(1)
-            && said.contains("is mounted on")
-            && said.contains("/mnt")
-            && said.contains("umount"),
-        "{said}"
-    );
+    for refused in refused {
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(1)
+                && said.contains("is mounted on")
+                && said.contains("/mnt")
+                && said.contains("umount"),
+            "{said}"
+        );
+    }
 }

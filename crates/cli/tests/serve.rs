@@ -213,7 +213,7 @@ fn mistakes_in_a_configuration_are_reported_with_their_line() {
     );
     std::fs::write(
         &path,
-        "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n[[volume]]\nname = \
+        "drive = \"disk.img\"\ncreate = \"2GiB\"\nlisten = \"unix:a.sock\"\n[[volume]]\nname = \
         \"rec\"\nsize = \"1GiB\"\n",
     )
     .expect("the folder is ours");
@@ -235,6 +235,8 @@ fn check_config_refuses_what_a_server_would_refuse_at_its_start() {
         (sized("a", "reserve = \"80%\"") + &sized("b", "reserve = \"30%\""), "20 % is free"),
         (sized("a", "reserve = \"80%\"\nlimit = \"50%\""), "more than its limit of 50 %"),
         (volume("a", "size = \"800MiB\""), "does not fit"),
+        (volume("a", ""), "give a size to create it"),
+        ("unreserved = \"50%\"\n".to_owned() + &sized("a", "reserve = \"60%\""), "50 % is free"),
     ];
     let path = at("headtime.toml");
     let write = |more: &str| {
@@ -256,8 +258,62 @@ fn check_config_refuses_what_a_server_would_refuse_at_its_start() {
             );
         }
     }
-    write(&(sized("a", "reserve = \"80%\"") + &volume("exists", "")));
+    write(&sized("a", "reserve = \"80%\""));
     assert!(headtime(&["check-config", text(&path)]).status.success());
+    assert_eq!(std::fs::read(at("disk.img")).expect("it is ours"), vec![0; 64 << 20]);
+}
+
+#[test]
+fn check_config_reads_the_drive_and_exits_as_serve_would() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let path = at("headtime.toml");
+    let checked = |more: &str| {
+        let (drive, socket) = (at("disk.img"), at("socket"));
+        let start = format!("drive = {drive:?}\nlisten = [\"unix:{}\"]\n", socket.display());
+        std::fs::write(&path, start + more).expect("the folder is ours");
+        let code_and_text = |arguments: &[&str]| {
+            let output = headtime(arguments);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.code(), said.replace("the server does not start: ", ""))
+        };
+        let check = code_and_text(&["check-config", text(&path)]);
+        if check.0 != Some(0) {
+            let serve = code_and_text(&["serve", "--config", text(&path)]);
+            assert_eq!(check, serve, "with {more}");
+        }
+        check
+    };
+    let refused = |more: &str, code: i32, expected: &str| {
+        let (found, said) = checked(more);
+        assert!(found == Some(code) && said.contains(expected), "{found:?} with {more}: {said}");
+    };
+    refused("", 2, "does not exist");
+    // What is refused leaves no file.
+    let too_large = "create = \"64MiB\"\n[[volume]]\nname = \"a\"\nsize = \"1GiB\"\n";
+    refused(too_large, 2, "does not fit");
+    assert!(!at("disk.img").exists());
+    std::fs::write(at("disk.img"), [1; 4 << 20]).expect("the folder is ours");
+    refused("", 1, "the drive holds other content");
+    refused("profile = \"atlas10k\"\n", 2, "describes a drive of");
+    assert_eq!(checked("initialize = true\n").0, Some(0));
+    assert_eq!(checked("existing = true\n").0, Some(0));
+    refused("existing = true\n[[volume]]\nname = \"p1\"\n", 2, "disk");
+    assert_eq!(std::fs::read(at("disk.img")).expect("it is ours"), [1; 4 << 20]);
+    // The volumes of the drive are known.
+    std::fs::remove_file(at("disk.img")).expect("it is ours");
+    let address = format!("unix:{}", text(&at("socket")));
+    let image = at("disk.img");
+    let drive = ["--drive", text(&image), "--create", "64MiB", "--listen", &address];
+    let mut server =
+        Program::start(&[&["serve"][..], &drive, &["--volume", "a=8MiB,reserve=70%"]].concat());
+    server.line();
+    server.signal(Signal::TERM);
+    assert!(server.end().0.success());
+    assert_eq!(checked("[[volume]]\nname = \"a\"\n").0, Some(0));
+    refused("[[volume]]\nname = \"a\"\nsize = \"9MiB\"\n", 2, "leave the size out");
+    refused("[[volume]]\nname = \"b\"\nsize = \"1MiB\"\nreserve = \"40%\"\n", 2, "30 % is free");
+    assert_eq!(checked("read_only = true\n").0, Some(0));
 }
 
 #[test]

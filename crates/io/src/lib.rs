@@ -86,6 +86,7 @@ mod sync;
 mod sys;
 mod tuning;
 
+pub use backend::inspect::{InspectedDrive, inspect_path};
 pub use backend::raw::block_device_at;
 pub use model::{
     LoadMapError, MapLoad, MapLoading, MapStart, ModelChoice, ModelInUse, ModelParseError,

@@ -53,11 +53,10 @@ pub use errors::StartError;
 
 pub(crate) use accept::{ACCEPT_PAUSE, CONTROL_MODE};
 pub(crate) use contents::ServedContent;
-pub(crate) use drive::open_drive;
+pub(crate) use drive::{drive_options, open_drive};
 
 use accept::{accept, bind_control_socket};
 use contents::{Contents, OpenedDrive};
-use drive::drive_options;
 use signals::{SignalAction, Signals};
 
 /// A running server.
@@ -117,6 +116,7 @@ impl Server {
     /// Starts a server from a configuration.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
+        config.check_new_drive()?;
         Self::open(config, served_content(config, &specs(config)))
     }
 
@@ -544,11 +544,13 @@ impl fmt::Debug for Server {
 }
 
 /// The volumes that a configuration requests.
-fn specs(config: &Config) -> Vec<VolumeSpec> {
+/// The volumes of the configuration.
+pub(crate) fn specs(config: &Config) -> Vec<VolumeSpec> {
     config.volumes.iter().map(crate::config::VolumeConfig::requested).collect()
 }
 
-fn served_content<'a>(config: &Config, specs: &'a [VolumeSpec]) -> ServedContent<'a> {
+/// The part of the drive that the configuration serves.
+pub(crate) fn served_content<'a>(config: &Config, specs: &'a [VolumeSpec]) -> ServedContent<'a> {
     if !config.existing {
         return ServedContent::Volumes { specs, initialize: config.initialize };
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use headtime_io::{KernelKnobs, KernelWatch, Locator, block_device_at, plan_knobs};
+use headtime_serve::StartError;
 use headtime_serve::config::{Config, TextErrors, config_files};
 use serde::Serialize;
 
@@ -14,9 +15,10 @@ use headtime_console::output::{print, print_json};
 /// Arguments of `headtime check-config`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Checks what `headtime serve` checks at its start, without opening the drive: \
-        volumes are checked as those of a drive without volumes. Of a block device it is shown \
-        what serving would set in the kernel, and whether it could be the drive now."
+    after_help = "Checks what `headtime serve` checks at its start, and exits as it would. The \
+        drive is read, and nothing is bound, claimed or changed; of a drive over NBD and of an \
+        array the content is not known. Of a block device it is shown what serving would set in \
+        the kernel, and which programs use it now."
 )]
 pub struct Arguments {
     /// Configuration file
@@ -68,21 +70,36 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.file.display().to_string();
     let config = read(&arguments.file)?;
     let device = config.as_ref().ok().and_then(device);
-    let checked = config.and_then(|config| config.check_start());
+    let checked = config.map_err(|errors| vec![StartError::Config(errors)]);
+    let errors = checked.and_then(|config| config.check_start()).err().unwrap_or_default();
     if arguments.json {
-        let errors =
-            checked.as_ref().err().map_or(&[][..], TextErrors::errors).iter().map(|error| {
-                let (line, column) = error.position.unzip();
-                Mistake { line, column, message: error.message.clone() }
-            });
-        print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect(), device })?;
-    } else if checked.is_ok() {
+        let ok = errors.is_empty();
+        let errors = errors.iter().flat_map(mistakes).collect();
+        print_json(&Answer { file: name, ok, errors, device })?;
+    } else if errors.is_empty() {
         print(&format!(
             "{name}: valid\n{}",
             device.as_ref().map_or_else(String::new, device_text)
         ))?;
     }
-    checked.map_err(Failure::usage)
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let text = anyhow::Error::msg(texts.join("\n"));
+    let is_usage = errors.iter().any(StartError::is_usage);
+    Err(if is_usage { Failure::Usage(text) } else { Failure::Failed(text) })
+}
+
+/// An error, or the mistakes in the text.
+fn mistakes(error: &StartError) -> Vec<Mistake> {
+    let StartError::Config(texts) = error else {
+        return vec![Mistake { line: None, column: None, message: error.to_string() }];
+    };
+    let positions = texts.errors().iter().map(|error| (error.position.unzip(), &error.message));
+    positions
+        .map(|((line, column), message)| Mistake { line, column, message: message.clone() })
+        .collect()
 }
 
 /// The block device that the configuration names, if it is one.

@@ -129,7 +129,7 @@ pub(crate) fn lock_backing(
     Ok(Some(file))
 }
 
-fn check_kind(path: &Path, status: &Stat) -> Result<(), OpenError> {
+pub(super) fn check_kind(path: &Path, status: &Stat) -> Result<(), OpenError> {
     let kind = match FileType::from_raw_mode(status.st_mode) {
         FileType::RegularFile => return Ok(()),
         FileType::BlockDevice => return Err(OpenError::BlockDevice { path: path.to_owned() }),

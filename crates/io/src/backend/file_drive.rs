@@ -73,7 +73,11 @@ pub(super) fn mover(
     Ok(Box::new(ThreadedFile::new(pool)))
 }
 
-fn check_size(path: &Path, bytes: u64, sector_size: SectorSize) -> Result<(), OpenError> {
+pub(super) fn check_size(
+    path: &Path,
+    bytes: u64,
+    sector_size: SectorSize,
+) -> Result<(), OpenError> {
     if bytes > 0 && sector_size.sectors_of(bytes).is_some() {
         return Ok(());
     }
@@ -83,7 +87,7 @@ fn check_size(path: &Path, bytes: u64, sector_size: SectorSize) -> Result<(), Op
 }
 
 /// A file has no sectors of its own; every file system and client can do with these.
-const FILE_SECTOR: SectorSize = SectorSize::B512;
+pub(super) const FILE_SECTOR: SectorSize = SectorSize::B512;
 /// The block size of file systems and drives. Smaller writes cost a read.
 const FILE_BLOCK: u32 = 4096;
 /// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy

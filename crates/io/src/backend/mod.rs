@@ -11,6 +11,7 @@ pub(crate) mod backing;
 pub(crate) mod emulated;
 pub(crate) mod file;
 pub(crate) mod file_drive;
+pub(crate) mod inspect;
 pub(crate) mod memory;
 pub(crate) mod nbd;
 pub(crate) mod open;
@@ -96,12 +97,12 @@ pub trait Backend: Send {
         false
     }
 
-    /// Returns the counters of an emulated drive at `now`.
     /// The members of an array, as their numbers and locators; empty for other drives.
     fn members(&self) -> Vec<String> {
         Vec::new()
     }
 
+    /// Returns the counters of an emulated drive at `now`.
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
         let _ = now;
         None

@@ -32,6 +32,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod tls_keys;
+mod trial;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,46 +1,82 @@
 //! The checks of a configuration that need more than its text: what a server would refuse at its
-//! start, as far as that is known without opening the drive.
+//! start.
 
-use headtime_config::{TextError, TextErrors};
-use headtime_io::{Locator, ProfileSource, load_profile};
-use headtime_units::{SectorSize, Sectors};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use headtime_io::{InspectedDrive, Locator, OpenError, ProfileSource, inspect_path, load_profile};
+use headtime_units::{SectorSize, Sectors, Share};
 
 use super::Config;
+use super::trial::TrialDisk;
+use crate::connection::Shared;
 use crate::http::HttpListener;
+use crate::server::{StartError, drive_options, served_content, specs};
 use crate::tls::Tls;
-use crate::volumes::{DriveShape, DriveUuid, VolumeTable, shares};
+use crate::volumes::{DriveShape, StoreError, VolumeSpec, shares};
+
+/// A drive as a start would find it.
+struct DriveOnTrial {
+    disk: TrialDisk,
+    /// Its content is known, and so are the volumes that it has.
+    is_known: bool,
+}
 
 impl Config {
     /// Checks the configuration as [`Config::check`] does, and what a server would refuse at its
-    /// start: the addresses of metrics and web page, profiles, the files of TLS, and shares and
-    /// sizes of the volumes, taken as those of a drive without volumes. Nothing is bound or
-    /// changed.
+    /// start: the addresses of metrics and web page, profiles, the files of TLS, the drive, and its
+    /// volumes. The drive is read; nothing is bound, claimed or changed. Of a drive over NBD, an
+    /// array, and a file that this user may not read, the content is not known: then volumes are
+    /// checked as those of an empty drive.
     ///
     /// # Errors
     /// All errors that were found.
-    pub fn check_start(&self) -> Result<(), TextErrors> {
-        self.check()?;
-        let mut messages = Vec::new();
+    pub fn check_start(&self) -> Result<(), Vec<StartError>> {
+        self.check().map_err(|errors| vec![errors.into()])?;
+        let mut errors = Vec::new();
+        errors.extend(Shared::nbd_limits(&self.limits).check().err().map(StartError::from));
         for (endpoint, address, public) in self.endpoints() {
             let resolved = HttpListener::resolve(endpoint, address, public);
-            messages.extend(resolved.err().map(|error| error.to_string()));
+            errors.extend(resolved.err().map(StartError::from));
         }
         if self.tls.certificate.is_some() {
-            messages.extend(Tls::open(&self.tls).err().map(|error| format!("tls: {error}")));
+            errors.extend(Tls::open(&self.tls).err().map(StartError::from));
         }
-        let drive = self.drive.as_ref().expect("checked above");
-        if let Some(source) = &self.profile {
-            let loaded = load_profile(source, None, drive);
-            messages.extend(loaded.err().map(|error| error.to_string()));
-        }
-        match self.shape(drive) {
-            // The volumes of such a drive are known when it is read.
-            Ok(_) if self.existing => {}
-            Ok(shape) => messages.extend(self.refused_volumes(shape)),
-            Err(message) => messages.push(message),
-        }
-        let whole = |message| TextError::whole("configuration", message);
-        TextErrors::check(messages.into_iter().map(whole).collect())
+        let locator = self.drive.as_ref().expect("checked above");
+        errors.extend(self.check_drive(locator).err());
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Checks the volumes of a drive that a start would create. A file that was created for volumes
+    /// that are refused would stay.
+    ///
+    /// # Errors
+    /// As [`Config::check_start`].
+    pub(crate) fn check_new_drive(&self) -> Result<(), StartError> {
+        let locator = self.drive.as_ref().expect("a checked configuration names a drive");
+        let is_new = match locator {
+            Locator::Path(path) => self.create.is_some() && !path.exists(),
+            Locator::Emulated(at) => !at.backing.exists(),
+            _ => false,
+        };
+        if is_new { self.check_drive(locator) } else { Ok(()) }
+    }
+
+    fn check_drive(&self, locator: &Locator) -> Result<(), StartError> {
+        let named = locator.to_string();
+        let drive = match self.drive_on_trial(locator) {
+            Ok(drive) => drive,
+            Err(error) => return Err(StartError::Drive { locator: named, error }),
+        };
+        let checked = self.check_volumes(&drive);
+        checked.map_err(|error| StartError::Volumes { locator: named, error })
+    }
+
+    /// The share of the drive's time that volumes may reserve.
+    pub(crate) fn reservable(&self) -> Share {
+        let reservable = Share::WHOLE.as_billionths() - self.unreserved.as_billionths();
+        Share::from_billionths(reservable).unwrap_or(Share::NONE)
     }
 
     /// The promises that a server cannot keep with the profile of this configuration, because its
@@ -54,54 +90,92 @@ impl Config {
         accuracy.map_or_else(Vec::new, |accuracy| accuracy.broken_promises())
     }
 
-    /// Sector size and capacity of the drive; the largest possible where they are unknown.
-    fn shape(&self, drive: &Locator) -> Result<DriveShape, String> {
-        let of = |source: &ProfileSource, setup: Option<&str>| {
-            let profile = load_profile(source, setup, drive).map_err(|error| error.to_string())?;
-            let sector = profile.sector_size().map_err(|error| error.to_string())?;
-            Ok(DriveShape { sector, capacity: profile.capacity() })
+    fn drive_on_trial(&self, locator: &Locator) -> Result<DriveOnTrial, OpenError> {
+        if let Some(source) = &self.profile {
+            load_profile(source, None, locator)?;
+        }
+        let of_profile = |source: &ProfileSource, setup: Option<&str>| {
+            let profile = load_profile(source, setup, locator)?;
+            let sector = profile.sector_size().map_err(|error| OpenError::Profile {
+                locator: locator.to_string(),
+                message: error.to_string(),
+            })?;
+            Ok::<_, OpenError>(DriveShape { sector, capacity: profile.capacity() })
         };
-        let sector = SectorSize::B512;
-        let bytes = match drive {
-            Locator::Emulated(at) => return of(&at.profile, at.setup.as_deref()),
-            Locator::Simulated(at) => return of(&at.profile, at.setup.as_deref()),
-            Locator::Path(path) => match std::fs::metadata(path) {
-                Ok(found) => found.is_file().then_some(found.len()),
-                Err(_) => self.create.map(|size| size.get()),
+        Ok(match locator {
+            Locator::Emulated(at) => {
+                let shape = of_profile(&at.profile, at.setup.as_deref())?;
+                // A shingled drive is smaller than that of its profile.
+                let content = at.smr.is_none().then_some(&*at.backing);
+                content
+                    .map_or_else(|| DriveOnTrial::unknown(shape), |at| DriveOnTrial::at(at, shape))
+            }
+            Locator::Simulated(at) => {
+                DriveOnTrial::empty(of_profile(&at.profile, at.setup.as_deref())?)
+            }
+            Locator::Memory(memory) => DriveOnTrial::empty(DriveShape {
+                sector: memory.sector,
+                capacity: memory.capacity(),
+            }),
+            Locator::Path(path) => match inspect_path(path, &drive_options(self))? {
+                Some(InspectedDrive { sector_size: sector, capacity, .. }) => {
+                    DriveOnTrial::at(path, DriveShape { sector, capacity })
+                }
+                None => DriveOnTrial::unknown(ANY_SHAPE),
             },
             Locator::Array(array) => {
                 for member in &array.members {
-                    self.shape(member)?;
+                    self.drive_on_trial(member)?;
                 }
-                None
+                DriveOnTrial::unknown(ANY_SHAPE)
             }
-            Locator::Memory(_) | Locator::Nbd(_) => None,
-        };
-        let capacity = Sectors::new(bytes.unwrap_or(i64::MAX as u64) / u64::from(sector.bytes()));
-        Ok(DriveShape { sector, capacity })
+            Locator::Nbd(_) => DriveOnTrial::unknown(ANY_SHAPE),
+        })
     }
 
-    /// The reasons why volumes of the configuration could not be created on a drive of this shape.
-    fn refused_volumes(&self, shape: DriveShape) -> Vec<String> {
-        let mut table = VolumeTable::empty(DriveUuid([0; 16]), shape);
-        let mut refused = Vec::new();
-        let specs = self.volumes.iter().map(super::VolumeConfig::requested);
-        // A volume without a size exists already, on a drive that is not read here.
-        for spec in specs.filter(|spec| spec.size.is_some()) {
-            let before = table.clone();
-            let ensured = table
-                .ensure(&spec)
-                .and_then(|_| table.check_reservations(&before, &spec.name))
-                .map_err(|error| error.to_string());
-            let ensured = ensured.and_then(|()| {
-                let volume = table.find(&spec.name).expect("it was just made");
-                shares::check(volume, shape.sector).map_err(|(name, why)| format!("{name}: {why}"))
-            });
-            if let Err(message) = ensured {
-                refused.push(message);
-                table = before;
+    /// Checks that the volumes can be served, as a start would.
+    fn check_volumes(&self, drive: &DriveOnTrial) -> Result<(), StoreError> {
+        let mut specs: Vec<VolumeSpec> = specs(self);
+        if !drive.is_known {
+            if self.existing || self.read_only {
+                return Ok(());
             }
+            // A volume without a size is there already.
+            specs.retain(|spec| spec.size.is_some());
         }
-        refused
+        let (store, _) = served_content(self, &specs).open_store(&drive.disk, self)?;
+        let mut table = store.table().clone();
+        table.ensure_all(&specs)?;
+        if self.read_only && table != *store.table() {
+            return Err(StoreError::ReadOnly);
+        }
+        for volume in table.volumes() {
+            shares::check(volume, table.shape().sector)
+                .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
+        }
+        Ok(())
     }
 }
+
+impl DriveOnTrial {
+    /// A drive whose bytes are those of a file, if there is one.
+    fn at(path: &Path, shape: DriveShape) -> Self {
+        match File::open(path) {
+            Ok(file) => Self { disk: TrialDisk::new(shape, Some(file)), is_known: true },
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::empty(shape),
+            Err(_) => Self::unknown(shape),
+        }
+    }
+
+    fn empty(shape: DriveShape) -> Self {
+        Self { disk: TrialDisk::new(shape, None), is_known: true }
+    }
+
+    fn unknown(shape: DriveShape) -> Self {
+        Self { is_known: false, ..Self::empty(shape) }
+    }
+}
+
+/// As large as a drive can be.
+const ANY_SHAPE: DriveShape =
+    DriveShape { sector: SectorSize::B512, capacity: Sectors::new(i64::MAX as u64 / 512) };

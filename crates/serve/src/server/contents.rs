@@ -5,7 +5,7 @@ use headtime_sched::ShareChange;
 use headtime_units::{ByteSize, Share};
 
 use crate::config::{Config, ServeLimits};
-use crate::disk::Disk as _;
+use crate::disk::Disk;
 use crate::export::{Blocks, Export, Exports, Rotation};
 use crate::volumes::existing::SettingsFile;
 use crate::volumes::{
@@ -35,6 +35,43 @@ pub(crate) enum ServedContent<'a> {
     Whole { name: &'a str },
 }
 
+impl<'a> ServedContent<'a> {
+    /// The requested volumes.
+    pub(crate) fn specs(&self) -> &'a [VolumeSpec] {
+        match self {
+            Self::Volumes { specs, .. } | Self::Existing { specs, .. } => specs,
+            Self::Whole { .. } => &[],
+        }
+    }
+
+    /// Opens the table of volumes.
+    ///
+    /// # Panics
+    /// If the whole drive is served, which has no table.
+    pub(crate) fn open_store(
+        self,
+        disk: &dyn Disk,
+        config: &Config,
+    ) -> Result<(VolumeStore, Option<TableState>), StoreError> {
+        let (mut store, opening) = match self {
+            Self::Volumes { .. } if config.read_only => {
+                let (store, opening) = VolumeStore::open_read_only(disk)?;
+                (store, Some(opening))
+            }
+            Self::Volumes { initialize, .. } => {
+                let (store, opening) = VolumeStore::open(disk, initialize)?;
+                (store, Some(opening))
+            }
+            Self::Existing { drive, settings, .. } => {
+                (VolumeStore::open_existing(disk, drive, settings)?, None)
+            }
+            Self::Whole { .. } => unreachable!("a drive that is served whole has no table"),
+        };
+        store.set_reservable(config.reservable());
+        Ok((store, opening))
+    }
+}
+
 /// The volumes and exports of a drive.
 pub(super) struct Contents {
     pub(super) exports: Exports,
@@ -60,29 +97,18 @@ impl Contents {
     ) -> Result<Self, StoreError> {
         let (shape, blocks) = (disk.shape(), blocks(disk, config));
         let exports = Exports::default();
-        let (specs, mut store, opening) = match serving {
-            ServedContent::Volumes { specs, initialize } => {
-                let (store, opening) = if config.read_only {
-                    VolumeStore::open_read_only(disk)?
-                } else {
-                    VolumeStore::open(disk, initialize)?
-                };
-                (specs, store, Some(opening))
-            }
-            ServedContent::Existing { specs, drive, settings } => {
-                (specs, VolumeStore::open_existing(disk, drive, settings)?, None)
-            }
-            ServedContent::Whole { name } => {
-                exports.add(Export::of_drive(name, shape, blocks));
-                let opened = OpenedDrive {
-                    drive: [0; 16],
-                    volumes: Vec::new(),
-                    opening: None,
-                    free: ByteSize::default(),
-                };
-                return Ok(Self { exports, opened, store: None });
-            }
-        };
+        if let ServedContent::Whole { name } = serving {
+            exports.add(Export::of_drive(name, shape, blocks));
+            let opened = OpenedDrive {
+                drive: [0; 16],
+                volumes: Vec::new(),
+                opening: None,
+                free: ByteSize::default(),
+            };
+            return Ok(Self { exports, opened, store: None });
+        }
+        let specs = serving.specs();
+        let (mut store, opening) = serving.open_store(disk, config)?;
         if let Some(TableState::Repaired(wrong)) = &opening {
             tracing::warn!(
                 "one of the two copies of the drive's table of volumes was damaged ({wrong}) and \
@@ -96,9 +122,6 @@ impl Contents {
                     the end of the drive; find out what has overwritten the first MiB"
             );
         }
-        let reservable = Share::WHOLE.as_billionths() - config.unreserved.as_billionths();
-        let reservable = Share::from_billionths(reservable).unwrap_or(Share::NONE);
-        store.set_reservable(reservable);
         let done = store.ensure(disk, specs)?;
         let table = store.table();
         let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)
@@ -113,6 +136,7 @@ impl Contents {
         };
         let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
         let served = || volumes.iter().filter(|report| report.ensured.is_some());
+        let reservable = config.reservable();
         let kept = (reservable != Share::WHOLE).then_some(ShareChange::Reservable(reservable));
         let mut changes: Vec<ShareChange> = kept.into_iter().collect();
         for volume in served().map(|report| &report.volume) {

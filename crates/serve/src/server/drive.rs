@@ -14,7 +14,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
 
 /// The options of the drive for the engine.
-pub(super) fn drive_options(config: &Config) -> DriveOptions {
+pub(crate) fn drive_options(config: &Config) -> DriveOptions {
     let limits = &config.limits;
     let bytes =
         limits.memory.get() + u64::from(limits.connections) * limits.connection_memory.get();

@@ -169,21 +169,7 @@ impl VolumeStore {
         disk: &dyn Disk,
         specs: &[VolumeSpec],
     ) -> Result<Vec<Ensured>, StoreError> {
-        self.change(disk, |table| {
-            let before = table.clone();
-            let done = specs.iter().map(|spec| table.ensure(spec)).collect::<Result<_, _>>()?;
-            // Only the sum after all changes counts. The error names the last volume whose
-            // reservation grew.
-            let reserved = |table: &VolumeTable, name: &str| {
-                table.find(name).map_or(0, |volume| volume.settings.reserved_billionths())
-            };
-            let grown = specs
-                .iter()
-                .rev()
-                .find(|spec| reserved(table, &spec.name) > reserved(&before, &spec.name));
-            grown.map_or(Ok(()), |spec| table.check_reservations(&before, &spec.name))?;
-            Ok(done)
-        })
+        self.change(disk, |table| table.ensure_all(specs))
     }
 
     /// Applies `change` to the table: durable when this returns, or not changed at all.

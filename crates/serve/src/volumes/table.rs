@@ -224,6 +224,26 @@ impl VolumeTable {
         Ok(Ensured::Created)
     }
 
+    /// Makes all these volumes exist as specified.
+    ///
+    /// # Errors
+    /// See [`VolumeError`]; some of the volumes may have been changed then.
+    pub fn ensure_all(&mut self, specs: &[VolumeSpec]) -> Result<Vec<Ensured>, VolumeError> {
+        let before = self.clone();
+        let done = specs.iter().map(|spec| self.ensure(spec)).collect::<Result<_, _>>()?;
+        // Only the sum after all changes counts. The error names the last volume whose reservation
+        // grew.
+        let reserved = |table: &Self, name: &str| {
+            table.find(name).map_or(0, |volume| volume.settings.reserved_billionths())
+        };
+        let grown = specs
+            .iter()
+            .rev()
+            .find(|spec| reserved(self, &spec.name) > reserved(&before, &spec.name));
+        grown.map_or(Ok(()), |spec| self.check_reservations(&before, &spec.name))?;
+        Ok(done)
+    }
+
     /// Adds a new volume.
     ///
     /// # Errors
