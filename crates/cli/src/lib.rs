@@ -67,7 +67,7 @@ pub enum ServeCommand {
     Set(commands::set::Arguments),
     /// Scrub, back up or digest volumes in the time that clients leave
     Scan(Box<commands::scan::Arguments>),
-    /// Make a running server read its certificates and keys again
+    /// Make a running server read its TLS files and its `[[scan]]` sections again
     Reload(commands::reload::Arguments),
     /// List the scheduling policies and their parameters
     Policies(commands::policies::Arguments),

@@ -147,6 +147,7 @@ fn while_the_drive_is_away_requests_wait_and_then_fail_at_once_until_it_is_back(
         else {
             return false;
         };
+        assert!(!cause.contains(&place.uri("")), "the server is named beside it: {cause}");
         cause.contains("another drive")
     });
     fails(

@@ -75,9 +75,9 @@ impl fmt::Display for HttpEndpoint {
 pub enum HttpError {
     /// Other machines could reach the address.
     #[error(
-        "{endpoint} at {address}: {reached} can be reached from other machines, and the figures \
-            name the volumes and show their use; choose 127.0.0.1 or [::1], or say \
-            {endpoint}_public = true"
+        "{endpoint} at {address}: {} can be reached from other machines, and the figures name the \
+            volumes and show their use; choose 127.0.0.1 or [::1], or say {endpoint}_public = true",
+        if reached.to_string() == *address { "it".to_owned() } else { reached.to_string() }
     )]
     Public { endpoint: HttpEndpoint, address: String, reached: SocketAddr },
     /// The system refused.

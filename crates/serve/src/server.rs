@@ -55,7 +55,7 @@ pub(crate) use accept::{ACCEPT_PAUSE, CONTROL_MODE};
 pub(crate) use contents::ServedContent;
 pub(crate) use drive::{drive_options, open_drive};
 
-use accept::{accept, bind_control_socket};
+use accept::{accept, bind_control_socket, control_is_required};
 use contents::{Contents, OpenedDrive};
 use signals::{SignalAction, Signals};
 
@@ -168,10 +168,22 @@ impl Server {
                 .endpoints()
                 .map(|(endpoint, address, public)| BoundHttp::new(endpoint, address, public));
             let endpoints = bound.collect::<Result<Vec<_>, HttpError>>()?;
-            (bind_control_socket(config, locator)?, endpoints)
+            let control = match bind_control_socket(config, locator) {
+                Err(error) if control_is_required(config) => return Err(error.into()),
+                bound => bound,
+            };
+            (control, endpoints)
         };
         let drive = open_drive(locator)
             .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
+        // A drive that is in use or not there is the cause, and was reported.
+        let control = control.unwrap_or_else(|error| {
+            tracing::warn!(
+                "the control socket cannot be created, so scans cannot be started: {error}; set \
+                    control to another path, or to off"
+            );
+            None
+        });
         let disk = Arc::new(drive.handle());
         let contents = Contents::of(&disk, serving, config)
             .map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;

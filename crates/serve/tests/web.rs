@@ -199,9 +199,9 @@ fn only_this_machine_reads_the_page_unless_more_is_allowed() {
         matches!(refused, StartError::Http(_)) && refused.to_string().contains("web_public = true"),
         "{refused}"
     );
-    assert!(
-        sandbox.config(&public).check_start().unwrap_err()[0].to_string().contains("web_public")
-    );
+    let checked = sandbox.config(&public).check_start().unwrap_err()[0].to_string();
+    assert_eq!(checked, refused.to_string());
+    assert_eq!(checked.matches("0.0.0.0:0").count(), 1, "{checked}");
     let rebound = "GET / HTTP/1.1\r\nHost: attacker.example:9465\r\n\r\n";
     {
         let server = sandbox.serve(CONFIG);

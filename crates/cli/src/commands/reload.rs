@@ -26,10 +26,9 @@ Example: headtime reload --config /etc/headtime/headtime.toml
 Scans that are new or changed in [[scan]] start; docs/scan.md tells more. Nothing else of the \
 configuration is read again.
 
-Connections that are open stay. Where the files do not go together, those that were read before \
-stay in force, the program says what
-is wrong, and its exit code is 1. SIGHUP has the server do the same, and say it in its log. \
-docs/tls.md tells more.";
+Connections that are open stay. If the files of TLS do not go together, those that were read \
+before stay in force, the mistake is printed, and the exit code is 1. SIGHUP does the same, and the \
+server logs the result. docs/tls.md tells more.";
 
 /// Does it.
 ///

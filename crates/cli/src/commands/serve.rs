@@ -304,7 +304,11 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
     if exports.is_empty() {
         text.push_str("serving no volume yet; create one: headtime volume add NAME SIZE");
         match server.control_socket() {
-            Some(socket) => text.push_str(&format!(" --control {}\n", socket.display())),
+            Some(socket) => {
+                // Another command may run in another directory.
+                let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+                text.push_str(&format!(" --control {}\n", socket.display()));
+            }
             None => text.push_str(", which needs a control socket (--control PATH)\n"),
         }
     }
@@ -394,9 +398,9 @@ Example:
                  --policy headtime --listen unix:/tmp/headtime.sock
 
 SIGTERM or SIGINT drains: no new requests, those in flight finish, everything is made durable; a
-second signal ends at once. SIGHUP has certificates and revocation lists read again, unless --view \
-has the
-terminal. `--help` lists the keys of file, volumes and limits.";
+second signal ends at once. SIGHUP makes the server read the files of TLS and the scans of its \
+configuration again, unless --view has the terminal. `--help` lists the keys of file, volumes and \
+limits.";
 
 /// The keys of the configuration, from the tables that the reader of configurations uses.
 fn long_help() -> String {

@@ -209,6 +209,12 @@ fn a_mount_is_named_with_its_place_also_that_of_a_partition() {
         partition.users
     );
     assert!(rejects(&partition).contains("a part of sdb"), "{}", rejects(&partition));
+    // The running system is not to be unmounted.
+    let root = "23 1 8:17 / / rw - ext4 /dev/sdb1 rw\n";
+    tree.put(tree.system.proc.join("self/mountinfo"), root);
+    let said = refusals(&tree);
+    let expected = "sdb1 is mounted on /; / is part of the running system, so name another disk";
+    assert!(said.contains(expected) && !said.contains("to free it"), "{said}");
 }
 
 #[test]

@@ -51,10 +51,6 @@ impl DeviceUser {
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
-            // The running system cannot do without these.
-            Self::Mount { at, .. } if SYSTEM.iter().any(|of_system| at == Path::new(of_system)) => {
-                format!("name another disk: {} is part of the running system", at.display())
-            }
             Self::Mount { at, .. } => format!("umount {}", at.display()),
             Self::Swap { device } => format!("swapoff /dev/{device}"),
             Self::Holder { holder, .. } if holder.starts_with("md") => {
@@ -68,6 +64,15 @@ impl DeviceUser {
             }
             Self::Holder { holder, .. } => format!("take {holder} down"),
             Self::Process { pid, program, .. } => format!("stop {program} (process {pid})"),
+        }
+    }
+
+    /// A mount point without which the running system cannot do.
+    pub(super) fn system_mount(&self) -> Option<&Path> {
+        match self {
+            Self::Mount { at, .. } => Some(at.as_path())
+                .filter(|at| SYSTEM.iter().any(|of_system| *at == Path::new(of_system))),
+            _ => None,
         }
     }
 

@@ -135,14 +135,14 @@ impl fmt::Display for DeviceRefusal {
                 } else {
                     String::new()
                 };
+                write!(f, "it is in use: {}{more}; ", named.join(", "))?;
+                if let Some(at) = users.iter().find_map(DeviceUser::system_mount) {
+                    let at = at.display();
+                    return write!(f, "{at} is part of the running system, so name another disk");
+                }
                 let remedies: Vec<String> =
                     users.iter().take(NAMED).map(DeviceUser::remedy).collect();
-                write!(
-                    f,
-                    "it is in use: {}{more}; to free it: {}",
-                    named.join(", "),
-                    remedies.join(", ")
-                )
+                write!(f, "to free it: {}", remedies.join(", "))
             }
         }
     }

@@ -26,30 +26,26 @@ const EVICTION_TIMEOUT: Duration = Duration::from_secs(2);
 /// Only the server's own user may use the control socket.
 pub(crate) const CONTROL_MODE: u32 = 0o600;
 
-/// Binds the control socket, if there is one. Only an explicitly configured socket is required.
+/// Binds the control socket, if there is one.
 pub(super) fn bind_control_socket(
     config: &Config,
     locator: &Locator,
 ) -> Result<Option<(PathBuf, Bound)>, BindError> {
     let Some(path) = config.control.path(default_control_socket(locator)) else { return Ok(None) };
-    let asked_for = matches!(config.control, PathChoice::At(_));
+    let usual = !control_is_required(config);
     if let Some(directory) =
-        path.parent().filter(|directory| !asked_for && directory.starts_with("/run"))
+        path.parent().filter(|directory| usual && directory.starts_with("/run"))
     {
         // An error shows when the socket is bound.
         let _ = std::fs::create_dir_all(directory);
     }
-    match Bound::new(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
-        Ok(bound) => Ok(Some((path, bound))),
-        Err(error) if asked_for => Err(error),
-        Err(error) => {
-            tracing::warn!(
-                "the control socket cannot be created, so scans cannot be started: {error}; set \
-                    control to another path, or to off"
-            );
-            Ok(None)
-        }
-    }
+    let bound = Bound::new(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None })?;
+    Ok(Some((path, bound)))
+}
+
+/// Returns whether a server does not start without its control socket: one at an explicit path.
+pub(super) fn control_is_required(config: &Config) -> bool {
+    matches!(config.control, PathChoice::At(_))
 }
 
 /// Acquires a connection permit, if necessary by closing the oldest connection without an export.

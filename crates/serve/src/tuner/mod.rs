@@ -305,7 +305,7 @@ impl Tuner {
             stored.write(&after).map_err(|error| {
                 TuneError::Failed(format!(
                     "the values cannot be stored: writing {} failed: {error}; free space, or use \
-                        hold --until-restart",
+                        `headtime set --until-restart`",
                     stored.path().display()
                 ))
             })?;

@@ -236,10 +236,16 @@ impl Link {
         let pause = self.next_pause();
         let State::Away { cause, next_attempt, .. } = &mut self.state else { return };
         let said = error.to_string();
+        // Whatever names the cause names the server as well.
+        let without_uri = said.strip_prefix(&*self.uri).and_then(|rest| rest.strip_prefix(": "));
+        let said = without_uri.unwrap_or(&said);
         // Log a repeated failure only once.
         if *cause != said {
-            tracing::warn!("{said}; it is tried again, at least every {LONGEST_PAUSE}");
-            *cause = said;
+            tracing::warn!(
+                "{}: {said}; it is tried again, at least every {LONGEST_PAUSE}",
+                self.uri
+            );
+            *cause = said.to_owned();
         }
         *next_attempt = Some(now + pause);
     }
