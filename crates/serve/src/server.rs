@@ -225,15 +225,13 @@ impl Server {
             config.scans.clone(),
         ));
         let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
-        let named =
-            config.volumes.iter().map(|volume| (volume.name.clone(), volume.size)).collect();
         let blocks = contents::blocks(&drive.handle(), config);
         let orders = Arc::new(Volumes::new(
             Arc::clone(&shared.disk),
             Arc::clone(&shared.exports),
             Arc::clone(&scans),
             blocks,
-            named,
+            specs(config),
             contents.store,
         ));
         // Also before clients connect.

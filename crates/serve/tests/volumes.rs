@@ -367,6 +367,22 @@ fn orders_that_make_no_sense_are_refused_with_the_reason() {
     assert_eq!(server.control_socket(), default_control_socket(&locator).as_deref());
 }
 
+#[test]
+fn a_change_that_the_configuration_reverts_at_the_next_start_says_so() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(&format!("{ONE}reserve = \"40%\"\nlimit = \"80%\"\n"));
+    let mut orders = control(&server);
+    let mut noted = |settings: &[(&str, &str)]| {
+        let notes = done(&mut orders, "volume.set", &order("a", settings)).notes;
+        notes
+            .iter()
+            .any(|note| note.contains("other values of reserve for a, which the next start"))
+    };
+    assert!(noted(&[("reserve", "50%")]) && noted(&[("deadline", "1s")]));
+    assert!(!noted(&[("reserve", "40%")]), "as in the configuration");
+    drop(server);
+}
+
 /// `a` with what is requested by default, and no size that a later start would compare.
 const ANY: &str = "[[volume]]\nname = \"a\"\n";
 

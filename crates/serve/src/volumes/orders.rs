@@ -33,7 +33,7 @@ pub struct Volumes {
     scans: Arc<Scans>,
     blocks: Blocks,
     /// The volumes named in the configuration, with their sizes there.
-    configured: Vec<(String, Option<ByteSize>)>,
+    configured: Vec<VolumeSpec>,
     /// `None` if the whole drive is served.
     store: Mutex<Option<VolumeStore>>,
 }
@@ -152,7 +152,7 @@ impl Volumes {
         exports: Arc<Exports>,
         scans: Arc<Scans>,
         blocks: Blocks,
-        configured: Vec<(String, Option<ByteSize>)>,
+        configured: Vec<VolumeSpec>,
         store: Option<VolumeStore>,
     ) -> Self {
         Self { disk, exports, scans, blocks, configured, store: Mutex::new(store) }
@@ -270,8 +270,8 @@ impl Volumes {
             notes.extend(self.scans.notes_on_resizing(name));
         }
         let size = after.size_of(&changed);
-        let named = self.configured.iter().find(|(configured, _)| configured == name);
-        if let Some(named) = named.and_then(|(_, named)| *named).filter(|named| *named != size) {
+        let named = self.configured.iter().find(|configured| configured.name == name);
+        if let Some(named) = named.and_then(|named| named.size).filter(|named| *named != size) {
             notes.push(format!(
                 "the configuration gives {name} {} bytes: write {} there too, or leave the size \
                 out, or the next start is refused",
@@ -279,6 +279,14 @@ impl Volumes {
                 size.get()
             ));
         }
+        let other = named.map(|named| named.settings.keys_that_change(&changed.settings));
+        notes.extend(other.filter(|keys| !keys.is_empty()).map(|keys| {
+            format!(
+                "the configuration has other values of {} for {name}, which the next start \
+                    applies; change them there too, or leave them out",
+                keys.join(", ")
+            )
+        }));
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
@@ -349,7 +357,7 @@ impl Volumes {
         }
         let mut notes = Vec::new();
         if class == VolumeClass::Ordinary
-            && self.configured.iter().any(|(configured, _)| configured == name)
+            && self.configured.iter().any(|configured| configured.name == name)
         {
             notes.push(format!(
                 "the configuration names {name}: remove it there too, or the next \

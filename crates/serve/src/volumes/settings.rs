@@ -116,6 +116,29 @@ impl SettingsChange {
         }
     }
 
+    /// The keys of the settings that the change would give another value.
+    #[must_use]
+    pub fn keys_that_change(&self, settings: &VolumeSettings) -> Vec<&'static str> {
+        let Self { deadline, read_only, reserve, limit, burst, iops_limit, .. } = *self;
+        let Self { bandwidth_limit, priority, classes, .. } = *self;
+        let description = self.description.clone();
+        let none = Self::default;
+        let single = [
+            ("deadline", Self { deadline, ..none() }),
+            ("read_only", Self { read_only, ..none() }),
+            ("description", Self { description, ..none() }),
+            ("reserve", Self { reserve, ..none() }),
+            ("limit", Self { limit, ..none() }),
+            ("burst", Self { burst, ..none() }),
+            ("iops_limit", Self { iops_limit, ..none() }),
+            ("bandwidth_limit", Self { bandwidth_limit, ..none() }),
+            ("priority", Self { priority, ..none() }),
+            ("classes", Self { classes, ..none() }),
+        ];
+        let changes = single.iter().filter(|(_, change)| change.apply_to(settings) != *settings);
+        changes.map(|(key, _)| *key).collect()
+    }
+
     /// The settings of one class after the change; settings of the whole volume have no effect.
     #[must_use]
     pub fn apply_to_class(&self, before: ClassSettings) -> ClassSettings {
