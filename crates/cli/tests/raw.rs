@@ -272,6 +272,12 @@ fn a_check_of_the_configuration_shows_what_would_be_set() {
         "drive = \"{}\"\nlisten = \"unix:a.sock\"\nqueue_depth = 8\nwrite_cache = \"off\"\n",
         disk.device
     );
+    let keep =
+        format!("drive = \"{}\"\nlisten = \"unix:a.sock\"\nkernel_knobs = \"keep\"\n", disk.device);
+    std::fs::write(&file, keep).expect("the folder is ours");
+    let kept = printed(&headtime(&["check-config", text(&file)]));
+    let hindrance = format!("\n{}: queue/nomerges is 0, expected 2", disk.name());
+    assert!(kept.contains(&hindrance) && !kept.contains("would set"), "{kept}");
     std::fs::write(&file, config).expect("the folder is ours");
     let shown = printed(&headtime(&["check-config", text(&file)]));
     for expected in [

@@ -115,7 +115,7 @@ fn device(config: &Config) -> Option<Device> {
         notes: device
             .rejects()
             .iter()
-            .map(ToString::to_string)
+            .map(|reject| format!("{}: {reject}", device.name))
             .chain(hindrances.into_iter().flatten())
             .collect(),
         knobs: knobs
@@ -134,9 +134,11 @@ fn device_text(device: &Device) -> String {
         .refusals
         .iter()
         .map(|refusal| format!("{} cannot be the drive now: {refusal}\n", device.name));
-    let notes = device.notes.iter().map(|note| format!("{}: {note}\n", device.name));
-    let knobs =
-        device.knobs.iter().map(|knob| format!("would set on {}: {}\n", device.name, knob.text));
+    let notes = device.notes.iter().map(|note| format!("{note}\n"));
+    let knobs = device.knobs.iter().map(|knob| {
+        let would_set = if knob.has_effect { "would set on " } else { "" };
+        format!("{would_set}{}: {}\n", device.name, knob.text)
+    });
     refusals.chain(notes).chain(knobs).collect()
 }
 
