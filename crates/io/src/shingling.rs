@@ -6,8 +6,8 @@ use headtime_sched::StallCounts;
 use headtime_units::{Instant, Nanos};
 
 /// The warnings of drives whose writes stall as those of shingled drives do, each with its number.
-/// `counts` are by arm. The arms of an array are its `members`; those of another drive, which has no
-/// members, are all of this drive.
+/// `counts` are by arm. The arms of an array are its `members`; a drive without members has all of
+/// them.
 pub(crate) fn warnings(counts: &[StallCounts], members: &[String]) -> Vec<(usize, String)> {
     let suspected = counts.iter().enumerate().filter(|(_, counts)| counts.suggest_shingling());
     if members.is_empty() {

@@ -538,7 +538,7 @@ fn a_volume_of_several_extents_is_scanned_in_its_own_order() {
     let server = sandbox.serve(ANY);
     let mut orders = control(&server);
     assert_eq!(scanned(&mut orders, &digests).digests.unwrap().compared, 16, "over a restart");
-    // What the scan knows is of the volume before it grew, and the answer says so.
+    // The answer names the scan whose state is of the volume before it grew.
     let every = ScanArguments { every: Some("4w".to_owned()), ..scan("scrub") };
     orders.scan("scan.set", &every).unwrap();
     let grown = order("a", &[("size", "+1MiB")]);

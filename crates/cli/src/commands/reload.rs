@@ -27,8 +27,8 @@ Scans that are new or changed in [[scan]] start; docs/scan.md tells more. Nothin
 configuration is read again.
 
 Connections that are open stay. If the files of TLS do not go together, those that were read \
-before stay in force, the mistake is printed, and the exit code is 1. SIGHUP does the same, and the \
-server logs the result. docs/tls.md tells more.";
+before stay in force, the mistake is printed, and the exit code is 1. SIGHUP does the same, and \
+the server logs the result. docs/tls.md tells more.";
 
 /// Does it.
 ///

@@ -8,7 +8,7 @@ use headtime_tasks::TaskKind;
 use super::{ScanState, ScanStatus, Scans, StartScan, TermsChange};
 
 impl Scans {
-    /// What resizing a target does to its scans, for people.
+    /// The effects of resizing a target on its scans, for people.
     pub(crate) fn notes_on_resizing(&self, target: &str) -> Vec<String> {
         let of_target = self.status().into_iter().filter(|scan| scan.target == target);
         of_target.map(|scan| note(&scan)).collect()
