@@ -4,7 +4,7 @@ mod common;
 
 use common::Run;
 use headtime_belief::LinearBelief;
-use headtime_mechanics::{DriveProfile, catalog};
+use headtime_mechanics::{DriveProfile, catalog, draw};
 use headtime_sched::{Belief, VolumeId};
 use headtime_sim::DriveTruth;
 use headtime_units::{Extent, Instant};
@@ -64,6 +64,27 @@ fn headtime_serves_as_much_as_the_own_queue_of_a_drive_with_two_arms() {
             ours > 0.97 * own,
             "seed {seed}: {clients} clients: firmware {own:.1} IOPS, headtime {ours:.1}"
         );
+    }
+}
+
+#[test]
+fn a_second_arm_that_differs_is_predicted_as_well_as_the_first() {
+    let profile = draw::with_another_arm(&two_arms());
+    let half = profile.capacity().get() / 2;
+    for (first, seed) in [(0, 1), (half, 2)] {
+        let range = Some(Extent::from_numbers(first, half));
+        let streams = [StreamConfig { range, ..StreamConfig::closed(16) }];
+        let [own, ours] =
+            ["firmware", "headtime"].map(|policy| iops(&profile, policy, &streams, seed));
+        let as_the_first = DriveProfile { second_actuator: None, ..profile.clone() };
+        let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
+        let belief = headtime_belief::of_profile(&as_the_first).expect("a valid profile");
+        let mut run = Run::new(truth, belief, "headtime", &streams, &profile, seed);
+        run.advance(1_500);
+        let wrong = run.advance(3_000);
+        let case = format!("from {first}: firmware {own:.1} IOPS, headtime {ours:.1}");
+        assert!(ours > 0.95 * own, "{case}");
+        assert_eq!(first > 0, ours > 1.1 * wrong, "{case}, with the first arm's zones {wrong:.1}");
     }
 }
 

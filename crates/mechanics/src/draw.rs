@@ -13,6 +13,7 @@ mod plausible;
 mod varied;
 mod zones;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::ToString;
@@ -25,8 +26,8 @@ pub use varied::varied;
 
 use crate::layout::Layout;
 use crate::profile::{
-    Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula,
-    TrackOrder, VariationSpec,
+    Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, SecondActuator, Seek,
+    SeekFormula, TrackOrder, VariationSpec,
 };
 
 /// The forms of the names that [`by_name`] accepts.
@@ -66,6 +67,7 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
         firmware: random_firmware(rng),
         variation: random_variation(rng),
         accuracy: None,
+        second_actuator: None,
         setup: BTreeMap::new(),
     };
     if rng.random_bool(0.3) {
@@ -76,6 +78,38 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
         profile = measured(&profile);
     }
     profile
+}
+
+/// The drive with two arms, of which the second has tracks of fewer sectors, larger skews, a head
+/// less if there are several, and takes longer to seek. Each arm serves as many sectors as the
+/// second one's zones map.
+///
+/// # Panics
+/// If the drive is one of runs, or its tracks have too few sectors.
+#[must_use]
+pub fn with_another_arm(profile: &DriveProfile) -> DriveProfile {
+    assert!(profile.runs.is_empty(), "{}: a second arm has zones", profile.name);
+    let (mut geometry, mut zones, mut seek) =
+        (profile.geometry, profile.zones.clone(), profile.seek.clone());
+    (geometry.actuators, geometry.heads) = (None, geometry.heads.max(2) - 1);
+    for zone in &mut zones {
+        zone.sectors_per_track -= 1 + zone.sectors_per_track / 100;
+        zone.track_skew += 3.0;
+        zone.cylinder_skew += 2.0;
+    }
+    seek.head_switch_ms += 0.1;
+    seek.points.iter_mut().for_each(|point| point.1 += 0.05);
+    if let Some(curve) = &mut seek.formula {
+        (curve.short_ms, curve.long_ms) = (curve.short_ms + 0.05, curve.long_ms + 0.05);
+    }
+    let second = SecondActuator { geometry, zones, seek };
+    let mut two = DriveProfile {
+        second_actuator: Some(Box::new(second)),
+        capacity_sectors: None,
+        ..profile.clone()
+    };
+    two.geometry.actuators = Some(2);
+    two
 }
 
 /// The same drive with its layout as a measurement describes it: runs of tracks instead of zones.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{catalog_profiles, for_drawn_drives};
 use headtime_mechanics::profile::Algorithm;
-use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, Track, catalog};
+use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, Track, catalog, draw};
 use headtime_units::{Angle, Lba, Nanos, RotationPeriod};
 
 /// First and last LBA of each zone of the Atlas 10K, as DiskSim lays it out.
@@ -971,6 +971,42 @@ fn a_measured_layout_maps_what_was_measured_and_nothing_between() {
         })
         .collect();
     assert_eq!(zones, [(0, 90, 0, 100), (90, 396, 1, 99), (486, 450, 0, 100)]);
+}
+
+#[test]
+fn a_second_arm_may_differ_and_is_checked_as_the_first() {
+    let two = draw::with_another_arm(&DriveProfile::from_toml("good.toml", GOOD).unwrap());
+    let text = two.to_toml();
+    let read = DriveProfile::from_toml("two.toml", &text).expect("a valid drive");
+    assert_eq!(read.to_toml(), text);
+    let second = read.of_actuator(1);
+    assert_eq!(second.seek, two.second_actuator.as_ref().unwrap().seek);
+    assert_eq!(second.capacity(), read.capacity_per_actuator());
+    assert_eq!(second.mapped(), read.mapped(), "the second arm has fewer sectors");
+    assert_eq!(read.capacity().get(), 2 * second.mapped().get());
+    assert!(read.of_actuator(0).mapped() > second.mapped());
+    assert_eq!((second.actuators(), &second.second_actuator), (1, &None));
+    for (from, to, expected) in [
+        (
+            "actuators = 2\n",
+            "",
+            "second_actuator is given, expected nothing for a drive with one arm",
+        ),
+        (
+            "[second_actuator.geometry]\n",
+            "[second_actuator.geometry]\nactuators = 2\n",
+            "second_actuator.geometry.actuators is 2, expected nothing",
+        ),
+        (
+            "[second_actuator.geometry]\nheads = 1",
+            "[second_actuator.geometry]\nheads = 0",
+            "second_actuator.geometry.heads is 0, expected 1 to 1024",
+        ),
+    ] {
+        assert!(text.contains(from), "{from:?} in {text}");
+        let error = DriveProfile::from_toml("two.toml", &text.replacen(from, to, 1)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}, expected {expected}");
+    }
 }
 
 #[test]

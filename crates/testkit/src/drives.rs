@@ -1,6 +1,6 @@
 //! Random drives with the features that profiles leave out by default.
 
-use headtime_mechanics::profile::Cache;
+use headtime_mechanics::profile::{Cache, SecondActuator};
 use headtime_mechanics::{DriveProfile, draw};
 use rand::{Rng, RngExt};
 
@@ -23,6 +23,12 @@ pub fn random_drive(rng: &mut impl Rng) -> DriveProfile {
     if rng.random_bool(0.2) {
         profile.geometry.actuators = Some(2);
         profile.capacity_sectors = profile.capacity_sectors.map(|sectors| sectors * 2);
+        let other = draw::random_profile(rng);
+        if profile.runs.is_empty() && other.runs.is_empty() && rng.random_bool(0.5) {
+            let DriveProfile { geometry, zones, seek, .. } = other;
+            profile.second_actuator = Some(SecondActuator { geometry, zones, seek }.into());
+            profile.capacity_sectors = None;
+        }
     }
     profile
 }

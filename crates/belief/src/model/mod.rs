@@ -94,7 +94,12 @@ impl DriveModel {
     /// Whatever is wrong with the profile.
     pub fn of_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let actuator = Actuator::of_profile(profile)?;
-        let others: Vec<_> = (1..profile.actuators()).map(|_| actuator.clone()).collect();
+        let others = (1..usize::from(profile.actuators()))
+            .map(|arm| match &profile.second_actuator {
+                None => Ok(actuator.clone()),
+                Some(_) => Actuator::of_profile(&profile.of_actuator(arm)),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         let heads = vec![None; if others.is_empty() { 0 } else { others.len() + 1 }];
         let predicts = if others.is_empty() { Predicts::Actuator } else { Predicts::Actuators };
         Ok(Self { predicts, actuator, others, heads, watch: None, recorded_errors: None })

@@ -176,6 +176,7 @@ pub fn plausible(seed: u64) -> DriveProfile {
             ..VariationSpec::default()
         },
         accuracy: None,
+        second_actuator: None,
         setup: nocache(),
     }
 }

@@ -230,6 +230,7 @@ impl<'t> DiskImport<'t, '_> {
                 ..VariationSpec::default()
             },
             accuracy: None,
+            second_actuator: None,
             setup: alloc::collections::BTreeMap::new(),
         };
         let mapped = profile.mapped().get();

@@ -15,6 +15,7 @@ mod error;
 mod read;
 mod slip_list;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -74,6 +75,9 @@ pub struct DriveProfile {
     /// The accuracy of a measured profile's predictions. Default: none, as of a description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Accuracy>,
+    /// The second arm, if it differs from the first; only with two arms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_actuator: Option<Box<SecondActuator>>,
     /// Named overlays of interface and firmware keys, `[setup.NAME]` in the file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub setup: BTreeMap<String, Setup>,
@@ -105,9 +109,23 @@ pub struct Geometry {
     pub band_cylinders: Option<u32>,
     /// Independent arms over one spindle, 1 or 2. Default: 1. The rest of the profile describes one
     /// arm with its heads and zones; the drive has the LBAs of the first arm followed by those of
-    /// the second, and twice the capacity.
+    /// the second, and twice the capacity. The second arm is like the first, or as
+    /// [`DriveProfile::second_actuator`] describes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actuators: Option<u16>,
+}
+
+/// The second arm of a drive: what it does not share with the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecondActuator {
+    /// Its heads and their track order; without the number of arms.
+    pub geometry: Geometry,
+    /// Its zones, `[[second_actuator.zone]]` in the file.
+    #[serde(rename = "zone")]
+    pub zones: Vec<Zone>,
+    /// The arm.
+    pub seek: Seek,
 }
 
 /// The filling order of a zone's tracks; every zone starts at its first cylinder on head 0.
@@ -544,13 +562,32 @@ impl DriveProfile {
         self.geometry.actuators.unwrap_or(1).max(1)
     }
 
-    /// Sectors that the zones or runs map under one arm: all except spares and reserved ones.
+    /// Sectors that the zones or runs map under one arm: all except spares and reserved ones; of
+    /// two different arms, those of the smaller.
     #[must_use]
     pub fn mapped(&self) -> Sectors {
-        let zones = self.zones.iter().map(|zone| zone.mapped_sectors(self.geometry.heads));
+        let of_zones = |zones: &[Zone], heads| {
+            zones.iter().map(|zone| zone.mapped_sectors(heads)).fold(0, u64::saturating_add)
+        };
+        let runs = self.runs.iter().map(MeasuredRun::sectors);
+        let first = runs.fold(of_zones(&self.zones, self.geometry.heads), u64::saturating_add);
+        let second = self.second_actuator.as_deref();
         Sectors::new(
-            zones.chain(self.runs.iter().map(MeasuredRun::sectors)).fold(0, u64::saturating_add),
+            second.map_or(first, |arm| first.min(of_zones(&arm.zones, arm.geometry.heads))),
         )
+    }
+
+    /// The profile of one arm alone, counted from 0, with the sectors that it serves.
+    #[must_use]
+    pub fn of_actuator(&self, number: usize) -> Self {
+        let capacity_sectors = Some(self.capacity_per_actuator().get());
+        let mut own = Self { capacity_sectors, second_actuator: None, ..self.clone() };
+        if let Some(second) = self.second_actuator.as_deref().filter(|_| number > 0) {
+            let SecondActuator { geometry, zones, seek } = second.clone();
+            own = Self { geometry, zones, runs: Vec::new(), seek, ..own };
+        }
+        own.geometry.actuators = None;
+        own
     }
 
     /// Logical sectors of the drive: the declared ones, else all that are mapped under all arms.

@@ -62,11 +62,12 @@ impl DriveTruth {
         let period = slower_by_ppm(profile.rotation_period()?, error_ppm);
         let profile = &own::with_errors(profile, rng.next_u64());
         let mut mechanisms = Vec::new();
-        for _ in 0..arms(profile) {
-            let slips = draw_slips(profile, &mut rng);
-            let layout = Arc::new(Layout::with_slips(profile, &slips)?);
+        for arm in 0..arms(profile) {
+            let own = &profile.of_actuator(arm);
+            let slips = draw_slips(own, &mut rng);
+            let layout = Arc::new(Layout::with_slips(own, &slips)?);
             let mut mechanism =
-                Mechanism::new(profile, layout, InstanceVariation::draw(profile, rng.next_u64())?)?;
+                Mechanism::new(own, layout, InstanceVariation::draw(own, rng.next_u64())?)?;
             mechanism.set_rotation(period, phase);
             mechanisms.push(mechanism);
         }
@@ -109,12 +110,15 @@ impl DriveTruth {
     /// # Errors
     /// Any error in the profile.
     pub fn nominal(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
-        let layout = Arc::new(Layout::new(profile)?);
-        let mut mechanism =
-            Mechanism::new(profile, layout, InstanceVariation::none(profile, seed))?;
         let phase = Angle::from_raw(random_stream(seed, TRUTH).next_u32());
-        mechanism.set_rotation(profile.rotation_period()?, phase);
-        let mechanisms = vec![mechanism; arms(profile)];
+        let mut mechanisms = Vec::new();
+        for arm in 0..arms(profile) {
+            let own = &profile.of_actuator(arm);
+            let layout = Arc::new(Layout::new(own)?);
+            let mut mechanism = Mechanism::new(own, layout, InstanceVariation::none(own, seed))?;
+            mechanism.set_rotation(profile.rotation_period()?, phase);
+            mechanisms.push(mechanism);
+        }
         Ok(Self {
             profile: profile.clone(),
             mechanisms,
@@ -176,9 +180,10 @@ impl DriveTruth {
         if layout.remap(lba).is_none() {
             return false;
         }
+        let variation = mechanism.variation().clone();
         // Defects are rare, so rebuilding the layout for each costs little.
         let mut changed =
-            Mechanism::new(&self.profile, Arc::new(layout), mechanism.variation().clone())
+            Mechanism::new(&self.profile.of_actuator(arm), Arc::new(layout), variation)
                 .expect("the profile made a mechanism before");
         changed.set_rotation(mechanism.period(), mechanism.phase());
         self.mechanisms[arm] = changed;

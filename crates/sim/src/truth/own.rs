@@ -4,6 +4,7 @@
 //! [`VariationSpec::extraction_error`]: headtime_mechanics::profile::VariationSpec
 
 use headtime_mechanics::DriveProfile;
+use headtime_mechanics::profile::Seek;
 
 use super::hash;
 
@@ -21,17 +22,7 @@ pub(super) fn with_errors(profile: &DriveProfile, seed: u64) -> DriveProfile {
         values.iter_mut().for_each(|value| **value *= factor);
     };
     let (seek, interface) = (&mut own.seek, &mut own.interface);
-    alter(&mut seek.points.iter_mut().map(|point| &mut point.1).collect::<Vec<_>>());
-    if let Some(curve) = &mut seek.formula {
-        alter(&mut [
-            &mut curve.short_ms,
-            &mut curve.short_sqrt_ms,
-            &mut curve.long_ms,
-            &mut curve.long_us_per_cylinder,
-        ]);
-    }
-    alter(&mut [&mut seek.head_switch_ms]);
-    alter(&mut [&mut seek.write_settle_ms]);
+    alter_arm(seek, &mut alter);
     alter(&mut [&mut interface.bus_mb_per_s]);
     let after_writes = [&mut interface.read_after_write_us, &mut interface.write_after_write_us];
     let overheads = [
@@ -47,5 +38,22 @@ pub(super) fn with_errors(profile: &DriveProfile, seed: u64) -> DriveProfile {
         alter(&mut [&mut cache.read_hit_us]);
         alter(&mut [&mut cache.write_hit_us]);
     }
+    if let Some(second) = &mut own.second_actuator {
+        alter_arm(&mut second.seek, &mut alter);
+    }
     own
+}
+
+fn alter_arm(seek: &mut Seek, alter: &mut impl FnMut(&mut [&mut f64])) {
+    alter(&mut seek.points.iter_mut().map(|point| &mut point.1).collect::<Vec<_>>());
+    if let Some(curve) = &mut seek.formula {
+        alter(&mut [
+            &mut curve.short_ms,
+            &mut curve.short_sqrt_ms,
+            &mut curve.long_ms,
+            &mut curve.long_us_per_cylinder,
+        ]);
+    }
+    alter(&mut [&mut seek.head_switch_ms]);
+    alter(&mut [&mut seek.write_settle_ms]);
 }

@@ -3,6 +3,7 @@
 use alloc::format;
 
 use super::super::{DriveProfile, ProfileError, TrackOrder};
+use super::within;
 
 /// Maximum number of heads; today's drives have at most 24.
 const MAX_HEADS: u16 = 1_024;
@@ -52,6 +53,31 @@ impl DriveProfile {
             )),
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn check_second_actuator(&self) -> Result<(), ProfileError> {
+        let Some(second) = &self.second_actuator else { return Ok(()) };
+        if self.actuators() < 2 {
+            return Err(self.refuse(
+                "second_actuator",
+                "given",
+                "nothing for a drive with one arm",
+                "add `actuators = 2` to [geometry], or remove the table",
+            ));
+        }
+        if let Some(actuators) = second.geometry.actuators {
+            return Err(self.refuse(
+                "second_actuator.geometry.actuators",
+                actuators,
+                "nothing: it is that of the drive",
+                "remove it",
+            ));
+        }
+        let own = self.of_actuator(1);
+        own.check_geometry()
+            .and_then(|()| own.check_places())
+            .and_then(|()| own.check_seek())
+            .map_err(|error| within("second_actuator", error))
     }
 
     pub(super) fn check_capacity(&self) -> Result<(), ProfileError> {

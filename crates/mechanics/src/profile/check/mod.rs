@@ -57,6 +57,7 @@ impl DriveProfile {
         self.check_places()?;
         self.check_capacity()?;
         self.check_seek()?;
+        self.check_second_actuator()?;
         self.check_interface()?;
         self.check_firmware()?;
         self.check_cache()?;
@@ -90,7 +91,7 @@ impl DriveProfile {
                 .check_interface()
                 .and_then(|()| with_setup.check_firmware())
                 .and_then(|()| with_setup.check_cache())
-                .map_err(|error| in_setup(name, error))?;
+                .map_err(|error| within(&format!("setup.{name}"), error))?;
         }
         Ok(())
     }
@@ -103,10 +104,11 @@ impl DriveProfile {
     }
 }
 
-fn in_setup(setup: &str, error: ProfileError) -> ProfileError {
+/// The error of a key of this table.
+fn within(table: &str, error: ProfileError) -> ProfileError {
     match error {
         ProfileError::Value { profile, key, value, expected, remedy } => {
-            let key: String = format!("setup.{setup}.{key}");
+            let key: String = format!("{table}.{key}");
             ProfileError::Value { profile, key, value, expected, remedy }
         }
         other => other,
