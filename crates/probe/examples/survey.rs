@@ -138,7 +138,11 @@ fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed:
     let check = finding.check.unwrap_or_default();
     let real = borders(profile);
     let (seen, alike, within) = finding.profile.as_ref().map_or((Vec::new(), 0.0, 0.0), |found| {
-        (borders(found), tracks_alike(found, &truth, 0), tracks_alike(found, &truth, 2))
+        (
+            borders(found),
+            tracks_alike(found, truth.mechanism().layout(), 0),
+            tracks_alike(found, truth.mechanism().layout(), 2),
+        )
     });
     let found_zones = real.iter().filter(|border| seen.contains(border)).count();
     let geometry = finding.profile.as_ref().map(|found| found.geometry);

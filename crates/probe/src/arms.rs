@@ -8,21 +8,22 @@
 //!
 //! The last eighth of the drive is compared with the first in this way. If that shows two arms, so
 //! must the two sides of the middle, but not the two ends of either half. Then each half has its
-//! own arm, as in drives with two arms that report them. One half is characterized, and the other
-//! assumed to be alike; angles are compared at some sectors all over it.
+//! own arm, as in drives with two arms that report them. The halves are characterized one after the
+//! other: layout, arm and self-check of each; interface, cache, writes and queue once. Sectors of
+//! the second half whose angles were read by the clock of the first set the clock of the second, so
+//! that the angles of both have one zero.
 //!
 //! Worked example, 7,200 rpm: of 24 third reads 9 take 0.1 to 3.3 ms with two arms; with one arm
 //! the quickest takes 9 ms.
 //!
-//! Not found: arms that share addresses otherwise, more than two arms, a second arm with another
-//! layout (a remark reports it). Drives of fewer than [`MIN_SECTORS`] are assumed to have one arm.
-//! Cost: a second, with two arms three. Source: ours.
+//! Not found: arms that share addresses otherwise, more than two arms. Drives of fewer than
+//! [`MIN_SECTORS`] are assumed to have one arm. Cost: a second, with two arms three, and then as
+//! much for the second as for the first. Source: ours.
 
 use serde::{Deserialize, Serialize};
 
-use crate::layout::{LayoutResult, MIN_DEVIATION};
-use crate::numbers::wrap;
-use crate::session::{Attempt, Session};
+use crate::numbers::{part, trimmed_mean, wrap};
+use crate::session::{Attempt, ReferenceSector, Session};
 
 /// Drives with two arms are larger (the first that were sold have 14 TB).
 const MIN_SECTORS: u64 = 1 << 30;
@@ -33,17 +34,19 @@ const MIN_QUICK: usize = 3;
 const QUICK_TURNS: f64 = 0.4;
 /// The largest distance of the third sector before the first.
 const NEAR: u64 = 64;
-/// The number of sectors of the second arm that are compared, and the share that has to be alike.
-const COMPARED: usize = 48;
-const ALIKE: f64 = 0.9;
+/// The number of sectors that set the clock of the second arm, and how often each is read.
+const REFERENCES: u64 = 8;
+const READINGS: usize = 4;
 
 /// The result of looking for a second arm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ActuatorResult {
     pub(crate) searched: bool,
-    /// There are two arms; all results are of the first.
+    /// There are two arms, each with its half of the addresses.
     pub(crate) two: bool,
-    pub(crate) compared: bool,
+    /// Sectors of the second arm, counted from its first, that set the clock; none before they were
+    /// read.
+    pub(crate) references: Option<Vec<ReferenceSector>>,
 }
 
 impl ActuatorResult {
@@ -52,13 +55,13 @@ impl ActuatorResult {
         !self.searched && capacity >= MIN_SECTORS
     }
 
-    /// True if the second arm is to be compared with the first.
-    pub(crate) fn is_due_for_comparison(&self) -> bool {
-        self.two && !self.compared
+    /// True if the sectors that set the clock of the second arm are to be read.
+    pub(crate) fn needs_references(&self) -> bool {
+        self.two && self.references.is_none()
     }
 }
 
-/// Looks for a second arm. If there is one, all later experiments use the first arm's half only.
+/// Looks for a second arm. If there is one, the experiments use the first arm's half from now on.
 pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Attempt<()> {
     actuators.searched = true;
     let capacity = session.drive.capacity;
@@ -86,7 +89,7 @@ pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Att
     session.drive.next_reference = 0;
     session.remark(format!(
         "two arms: sectors up to {half} are served by one, those from there on by \
-            the other; the first was measured and checked"
+            the other"
     ));
     Ok(())
 }
@@ -112,38 +115,32 @@ fn are_apart(session: &mut Session, one: u64, other: u64) -> Attempt<bool> {
     Ok(quick >= MIN_QUICK)
 }
 
-/// Compares sectors of the second arm with those of the first at the same place in its half, as far
-/// as the layout is known.
-pub(crate) fn compare(
+/// Reads the angles of sectors all over the second half, by the clock of the first.
+pub(crate) fn read_references(
     session: &mut Session,
-    layout: &LayoutResult,
     actuators: &mut ActuatorResult,
 ) -> Attempt<()> {
-    actuators.compared = true;
     let half = session.drive.capacity;
-    let known = layout
-        .zones
-        .last()
-        .map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
-    let (mut seen, mut alike) = (0, 0);
+    // So many that the cache does not hold one until its next turn.
+    let count = REFERENCES.max(session.drive.hits.eviction_reads).min(half);
+    let spaced = half / count;
+    let lbas: Vec<u64> =
+        (0..count).map(|number| number * spaced + session.random.below(spaced)).collect();
+    let mut seen = vec![Vec::new(); lbas.len()];
     // Allow reads of the other half meanwhile.
     session.drive.capacity = 2 * half;
-    for _ in 0..COMPARED {
-        let lba = session.random.below(known.clamp(1, half));
-        let Some(reading) = session.try_angle(half + lba)? else { continue };
-        let Some(zone) = layout.zones.iter().rfind(|zone| zone.first_lba <= lba) else {
-            continue;
-        };
-        seen += 1;
-        alike += usize::from(wrap(reading.turns - zone.angle(lba)).abs() <= MIN_DEVIATION);
+    for _ in 0..READINGS {
+        for (lba, seen) in lbas.iter().zip(&mut seen) {
+            seen.extend(session.try_angle(half + lba)?.map(|sample| sample.turns));
+        }
     }
     session.drive.capacity = half;
-    if (alike as f64) < ALIKE * seen as f64 {
-        session.remark(format!(
-            "two arms: only {alike} of {seen} sectors of the second have the angles of those \
-                of the first; the profile is not reliable for sectors from {half} on"
-        ));
-    }
+    let references = lbas.into_iter().zip(seen).filter_map(|(lba, turns)| {
+        let first = *turns.first()?;
+        let later: Vec<f64> = turns.iter().map(|turns| wrap(turns - first)).collect();
+        Some(ReferenceSector { lba, turns: part(first + trimmed_mean(&later).0) })
+    });
+    actuators.references = Some(references.collect());
     Ok(())
 }
 

@@ -148,13 +148,6 @@ impl Clock {
         }
     }
 
-    /// Reduces all later angles by so many revolutions.
-    pub(crate) fn set_back(&mut self, turns: f64) {
-        let ns = turns * self.period_ns;
-        self.origin_ns += ns;
-        self.recent.iter_mut().chain(&mut self.all).for_each(|reading| reading.1 += ns);
-    }
-
     /// The number of the latest readings that lie on one line.
     fn steady(&self) -> usize {
         let mut steady = self.recent.len().min(WINDOW);

@@ -14,7 +14,12 @@ use crate::session::DriveTiming;
 use crate::writes::WriteResult;
 
 /// All figures; none of a drive that does not rotate.
-pub(crate) fn of(drive: &DriveTiming, results: &Results, sector_bytes: u32) -> Vec<Figure> {
+pub(crate) fn of(
+    drive: &DriveTiming,
+    results: &Results,
+    second_arm: Option<&Results>,
+    sector_bytes: u32,
+) -> Vec<Figure> {
     if !results.rotation.rotates() {
         return Vec::new();
     }
@@ -30,6 +35,12 @@ pub(crate) fn of(drive: &DriveTiming, results: &Results, sector_bytes: u32) -> V
     cache(&results.cache, &mut figures);
     writes(&results.writes, &results.seek, &mut figures);
     queue(&results.queue, &mut figures);
+    if let Some(second) = second_arm {
+        let own = figures.len();
+        zones(&second.layout, &mut figures);
+        arm(&second.seek, &mut figures);
+        figures[own..].iter_mut().for_each(|figure| figure.name.insert_str(0, "second arm: "));
+    }
     figures
 }
 
@@ -177,7 +188,7 @@ mod tests {
             (1, Timed { ns: 1.3e6, error_ns: Some(4e3) }),
             (9, Timed { ns: 2e6, error_ns: None }),
         ];
-        let figures = of(&DriveTiming::default(), &results, 512);
+        let figures = of(&DriveTiming::default(), &results, None, 512);
         let of = |name: &str| {
             figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}"))
         };

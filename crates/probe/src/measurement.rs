@@ -3,7 +3,7 @@
 //! The *driver* carries them out: it issues the commands to a real, emulated or simulated drive,
 //! and reports the times at which each command was issued and completed.
 
-use headtime_units::{Extent, Instant, Nanos};
+use headtime_units::{Extent, Instant, Nanos, Sectors};
 use serde::{Deserialize, Serialize};
 
 /// The next thing for the driver to do.
@@ -74,6 +74,25 @@ pub struct Lane {
     pub extents: Vec<Extent>,
     /// The number of reads outstanding at a time, at least one.
     pub outstanding: u32,
+}
+
+impl Measurement {
+    /// The measurement with all its addresses moved up.
+    #[must_use]
+    pub(crate) fn moved_up(mut self, sectors: Sectors) -> Self {
+        let up = |extent: &mut Extent| extent.start = extent.start + sectors;
+        match &mut self {
+            Self::Read { extent, .. } => up(extent),
+            Self::Rewrite(rewrite) => {
+                up(&mut rewrite.extent);
+                rewrite.via.as_mut().map(up);
+            }
+            Self::Concurrent(reads) => {
+                reads.lanes.iter_mut().flat_map(|lane| &mut lane.extents).for_each(up);
+            }
+        }
+        self
+    }
 }
 
 /// The end of a command.

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use headtime_mechanics::profile::{Accuracy, DriveProfile};
-use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
+use headtime_mechanics::ProfileError;
+use headtime_mechanics::profile::{Accuracy, DriveProfile, SecondActuator};
+use headtime_units::{Extent, Instant, Lba, Nanos, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
 use crate::command_batch::CommandBatch;
-use crate::finding::{Finding, SelfCheck};
-use crate::layout::{self, Pattern};
+use crate::finding::{Finding, RemappedSector, SelfCheck};
+use crate::layout::{self, Pattern, ZoneModel};
 use crate::measurement::{CommandOutcome, Measurement, Rewrite, TimedCommand};
 use crate::results::{Progress, Results};
 use crate::seek::CurveDetail;
+use crate::selfcheck::CheckResult;
 use crate::session::{Attempt, DriveTiming, Interruption, Session};
 use crate::stage::Stage;
 use crate::verdict::{self, DriveMonitor, EarlyEnd};
@@ -65,7 +67,12 @@ pub struct Probe {
     settings: ProbeSettings,
     stage: Stage,
     drive: DriveTiming,
+    /// The results of the arm that is measured.
     results: Results,
+    /// Those of the first arm, while the second is measured and afterwards.
+    first_arm: Option<Box<Results>>,
+    /// The drive time spent when the experiments with this arm began.
+    arm_began: Nanos,
     /// Sentences for the report.
     remarks: Vec<String>,
     /// The results of the present experiment so far.
@@ -102,6 +109,8 @@ impl Probe {
             stage: Stage::Rotation,
             drive: DriveTiming { capacity: settings.capacity.get(), ..DriveTiming::default() },
             results: Results::default(),
+            first_arm: None,
+            arm_began: Nanos::ZERO,
             remarks: Vec::new(),
             commands: Vec::new(),
             batches: Vec::new(),
@@ -160,9 +169,15 @@ impl Probe {
     /// The next measurement, the same until it is reported as completed; `None` when the
     /// characterization is over.
     pub fn next_measurement(&mut self) -> Option<Measurement> {
-        if let Some(requested) = &self.requested {
-            return Some(requested.clone());
+        if self.requested.is_none() {
+            self.requested = self.next_of_arm();
         }
+        let up = Sectors::new(self.first_lba());
+        self.requested.clone().map(|requested| requested.moved_up(up))
+    }
+
+    /// The next measurement, in the addresses of the arm that is measured.
+    fn next_of_arm(&mut self) -> Option<Measurement> {
         loop {
             if self.stage == Stage::Done {
                 return None;
@@ -175,10 +190,7 @@ impl Probe {
             let mut session = Session::new(&self.commands, &self.batches, drive, seed);
             let mut results = self.results.clone();
             match self.run(&mut session, &mut results) {
-                Err(Interruption::Measure(measurement)) => {
-                    self.requested = Some(measurement.clone());
-                    return Some(measurement);
-                }
+                Err(Interruption::Measure(measurement)) => return Some(measurement),
                 Ok(progress) => {
                     debug_assert_eq!(
                         session.unused(),
@@ -187,7 +199,7 @@ impl Probe {
                     );
                     let Session { drive, remarks, .. } = session;
                     (self.drive, self.results) = (drive, results);
-                    self.remarks.extend(remarks);
+                    remarks.into_iter().for_each(|remark| self.remark(remark));
                     self.retries = 0;
                     self.finish_step(progress);
                 }
@@ -197,7 +209,7 @@ impl Probe {
                     self.finish_step(Progress::More);
                 }
                 Err(Interruption::Failed(why)) => {
-                    self.remarks.push(format!("{}: {why}", self.stage.describe()));
+                    self.remark(format!("{}: {why}", self.stage.describe()));
                     self.finish_step(Progress::Done);
                 }
             }
@@ -208,7 +220,7 @@ impl Probe {
     fn run(&self, session: &mut Session, results: &mut Results) -> Attempt<Progress> {
         let settings = &self.settings;
         let (began_ns, ends_ns) =
-            (self.step_began.as_ns() as f64, self.stage.share() * settings.budget.as_ns() as f64);
+            (self.step_began.as_ns() as f64, self.budget_of(self.stage).as_ns() as f64);
         let sector_bytes = settings.sector_bytes;
         match self.stage {
             Stage::Rotation => rotation::measure(session, &mut results.rotation),
@@ -228,9 +240,8 @@ impl Probe {
                 layout::fit_skews(session, &mut zones[number], max_reads as usize)
                     .map(|()| Progress::More)
             }
-            Stage::Interface if results.actuators.is_due_for_comparison() => {
-                arms::compare(session, &results.layout, &mut results.actuators)
-                    .map(|()| Progress::More)
+            Stage::Interface if results.actuators.needs_references() => {
+                arms::read_references(session, &mut results.actuators).map(|()| Progress::More)
             }
             Stage::Interface => {
                 results.interface = overhead::measure(session, &results.layout)?;
@@ -317,7 +328,7 @@ impl Probe {
         self.step_began = self.spent;
         let over = self.spent > self.budget_of(self.stage);
         if over && progress == Progress::More {
-            self.remarks.push(format!(
+            self.remark(format!(
                 "{}: cut short after {}, its share of the time",
                 self.stage.describe(),
                 self.spent
@@ -342,21 +353,60 @@ impl Probe {
         };
         last.end_lba = None;
         last.groups_presumed = false;
-        self.remarks.push(format!(
+        self.remark(format!(
             "the layout from sector {known} on was not measured, and is assumed to go on as before"
         ));
     }
 
+    /// The drive time by which a stage has to end. The first of two arms has half of the budget,
+    /// the second what is left.
     fn budget_of(&self, stage: Stage) -> Nanos {
-        Nanos::from_ns((self.settings.budget.as_ns() as f64 * stage.share()) as u64)
+        let ends = if self.results.actuators.two && self.first_arm.is_none() {
+            self.settings.budget / 2
+        } else {
+            self.settings.budget
+        };
+        let own = ends.saturating_sub(self.arm_began).as_ns() as f64;
+        self.arm_began + Nanos::from_ns((own * stage.share()) as u64)
     }
 
-    fn next_stage(&self) -> Stage {
+    fn next_stage(&mut self) -> Stage {
         match self.stage {
-            Stage::Rotation if !self.results.rotation.rotates() => Stage::Done,
-            Stage::Layout if self.results.layout.zones.is_empty() => Stage::Done,
-            stage => stage.next(),
+            Stage::Rotation if !self.results.rotation.rotates() => return Stage::Done,
+            Stage::Layout if self.results.layout.zones.is_empty() => return Stage::Done,
+            _ => {}
         }
+        let mut next = self.stage.next();
+        while self.first_arm.is_some() && next.is_of_both_arms() {
+            next = next.next();
+        }
+        if next == Stage::Done && self.begin_second_arm() { Stage::Layout } else { next }
+    }
+
+    /// Turns to the second arm, if there is one that was not measured yet.
+    fn begin_second_arm(&mut self) -> bool {
+        let references = self.results.actuators.references.clone().unwrap_or_default();
+        if self.first_arm.is_some() || references.is_empty() {
+            return false;
+        }
+        let shared = self.results.shared();
+        self.first_arm = Some(Box::new(core::mem::replace(&mut self.results, shared)));
+        (self.drive.references, self.drive.next_reference) = (references, 0);
+        self.drive.recent.clear();
+        self.monitor.reset();
+        self.arm_began = self.spent;
+        true
+    }
+
+    /// The first sector of the arm that is measured.
+    fn first_lba(&self) -> u64 {
+        if self.first_arm.is_some() { self.drive.capacity } else { 0 }
+    }
+
+    fn remark(&mut self, sentence: String) {
+        let of_second = self.first_arm.is_some();
+        let sentence = if of_second { format!("second arm: {sentence}") } else { sentence };
+        self.remarks.push(sentence);
     }
 
     /// Reports the read that [`Measurement::Read`] requested.
@@ -381,7 +431,11 @@ impl Probe {
     /// # Panics
     /// When nothing was requested, there is no result, a result is of another extent, or time ran
     /// back: the caller is at fault.
-    pub fn batch_completed(&mut self, commands: Vec<TimedCommand>) {
+    pub fn batch_completed(&mut self, mut commands: Vec<TimedCommand>) {
+        let up = self.first_lba();
+        for TimedCommand { extent, .. } in &mut commands {
+            extent.start = Lba::new(extent.start.get().saturating_sub(up));
+        }
         if let (Some(Measurement::Read { .. }), [command]) = (&self.requested, commands.as_slice())
         {
             return self.completed(command.issued, command.completed, command.outcome);
@@ -442,9 +496,12 @@ impl Probe {
     /// [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
     #[must_use]
     pub fn finding(&self) -> Finding {
-        let (drive, results) = (&self.drive, &self.results);
+        let (drive, results) = (&self.drive, self.first_arm.as_deref().unwrap_or(&self.results));
+        let second = self.first_arm.is_some().then_some(&self.results);
         let sector_bytes = self.settings.sector_bytes;
         let layout = &results.layout;
+        let (zones, check) = self.of_both_arms(results, second);
+        let capacity = drive.capacity * if results.actuators.two { 2 } else { 1 };
         let mut remarks = self.remarks.clone();
         if results.seek.other_head_ns.is_some()
             && !results.seek.order_was_seen()
@@ -456,10 +513,22 @@ impl Probe {
                     .into(),
             );
         }
-        remarks.extend(layout::unknown_ranges(layout, drive.capacity));
-        let check = (results.check.compared() > 0).then(|| results.check.check());
+        remarks.extend(layout::unknown_ranges(&zones, capacity));
+        if results.actuators.two && second.is_none_or(|second| second.check.compared() == 0) {
+            remarks.push(format!(
+                "second arm: the sectors from {} on were not measured, and are assumed to be \
+                    like those of the first",
+                drive.capacity
+            ));
+        }
+        let (zone_checks, deviations) = if check.compared() > 0 {
+            (check.by_zone(&zones), check.deviations(&zones, drive))
+        } else {
+            Default::default()
+        };
+        let check = (check.compared() > 0).then(|| check.check());
         if let Some(check) = &check {
-            let percent = 100.0 * remaps::coverage(check, drive.capacity, sector_bytes);
+            let percent = 100.0 * remaps::coverage(check, capacity, sector_bytes);
             remarks.push(format!(
                 "only the {percent:.4} % of the drive that the self-check read were searched for \
                     remapped sectors"
@@ -468,12 +537,7 @@ impl Probe {
         let found = if layout.zones.is_empty() {
             Ok(None)
         } else {
-            results.model(sector_bytes).profile(drive).map(Some)
-        };
-        let (zone_checks, deviations) = if check.is_some() {
-            (results.check.by_zone(&layout.zones), results.check.deviations(&layout.zones, drive))
-        } else {
-            Default::default()
+            self.profile(results, second).map(Some)
         };
         // Without a check, a table of no reads tells that the profile was measured.
         let accuracy = Accuracy {
@@ -500,19 +564,73 @@ impl Probe {
         Finding {
             verdict,
             profile,
-            figures: figures::of(drive, results, sector_bytes),
+            figures: figures::of(drive, results, second, sector_bytes),
             check,
             zone_checks,
             deviations,
             track_order_seen: layout.pattern.is_some_and(Pattern::in_bands)
                 || results.seek.order_was_seen(),
             queue: results.queue.behavior(),
-            remapped: results.remaps.remapped.clone(),
+            remapped: self.remapped(results, second),
             remarks,
             drive_time: self.spent,
             reads: self.reads,
             writes: self.writes,
             failures: self.failures,
         }
+    }
+
+    /// The zones and self-checks of the drive, of one arm or two.
+    fn of_both_arms(
+        &self,
+        first: &Results,
+        second: Option<&Results>,
+    ) -> (Vec<ZoneModel>, CheckResult) {
+        let arm = self.drive.capacity;
+        let zones = |results: &Results, first_lba: u64| -> Vec<ZoneModel> {
+            let moved = |mut zone: ZoneModel| {
+                zone.end_lba = Some(first_lba + zone.end_lba.unwrap_or(arm));
+                zone.first_lba += first_lba;
+                zone
+            };
+            results.layout.zones.iter().cloned().map(moved).collect()
+        };
+        let of_first = zones(first, 0);
+        match second {
+            None => (of_first, first.check.clone()),
+            Some(second) => {
+                ([of_first, zones(second, arm)].concat(), first.check.beside(&second.check, arm))
+            }
+        }
+    }
+
+    /// The profile of the drive. A second arm that was not checked is assumed to be like the first.
+    fn profile(
+        &self,
+        first: &Results,
+        second: Option<&Results>,
+    ) -> Result<DriveProfile, ProfileError> {
+        let of_arm =
+            |results: &Results| results.model(self.settings.sector_bytes).profile(&self.drive);
+        let mut profile = of_arm(first)?;
+        if first.actuators.two {
+            profile.capacity_sectors = Some(2 * self.drive.capacity);
+            profile.geometry.actuators = Some(2);
+            if let Some(second) = second.filter(|second| second.check.compared() > 0) {
+                let DriveProfile { geometry, zones, seek, .. } = of_arm(second)?;
+                profile.second_actuator = Some(Box::new(SecondActuator { geometry, zones, seek }));
+            }
+            profile.validate()?;
+        }
+        Ok(profile)
+    }
+
+    fn remapped(&self, first: &Results, second: Option<&Results>) -> Vec<RemappedSector> {
+        let of_second = second.into_iter().flat_map(|second| &second.remaps.remapped);
+        let moved = of_second.map(|remapped| RemappedSector {
+            lba: self.drive.capacity + remapped.lba,
+            ..*remapped
+        });
+        first.remaps.remapped.iter().copied().chain(moved).collect()
     }
 }

@@ -6,7 +6,6 @@ use headtime_mechanics::profile::{
     VariationSpec, Zone,
 };
 
-use crate::arms::ActuatorResult;
 use crate::cache::CacheResult;
 use crate::geometry::Geometry;
 use crate::layout::{LayoutResult, Pattern, ZoneModel};
@@ -19,7 +18,6 @@ use crate::writes::WriteResult;
 /// The results that a profile is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriveModel<'a> {
-    pub(crate) actuators: &'a ActuatorResult,
     pub(crate) layout: &'a LayoutResult,
     pub(crate) interface: &'a InterfaceResult,
     pub(crate) seek: &'a SeekResult,
@@ -33,7 +31,7 @@ pub(crate) struct DriveModel<'a> {
 const TIMING_RESOLUTION_NS: f64 = 20_000.0;
 
 impl DriveModel<'_> {
-    /// The profile, as far as it is known.
+    /// The profile of one arm, as far as it is known.
     pub(crate) fn profile(&self, drive: &DriveTiming) -> Result<DriveProfile, ProfileError> {
         let geometry = Geometry::new(self.layout, self.seek.order(), drive.capacity);
         let (period_ns, _) = drive.clock.mean_period_ns();
@@ -67,20 +65,19 @@ impl DriveModel<'_> {
                 .map_or(cache.write_hit_us, |(ns, _)| rounded_us((ns - bus_ns).max(0.0))),
             ..cache
         });
-        let two_arms = self.actuators.two;
         let profile = DriveProfile {
             name: "characterized".into(),
             model: "characterized from outside".into(),
             description: "As found by timed reads alone".into(),
             sector_bytes: self.sector_bytes,
             physical_sector_bytes: None,
-            capacity_sectors: Some(drive.capacity * if two_arms { 2 } else { 1 }),
+            capacity_sectors: Some(drive.capacity),
             rotation: Rotation { rpm: None, period_us: Some(period_ns / 1e3) },
             geometry: ProfileGeometry {
                 heads: geometry.heads as u16,
                 layout: geometry.order,
                 band_cylinders: (geometry.band > 1).then_some(geometry.band as u32),
-                actuators: two_arms.then_some(2),
+                actuators: None,
             },
             zones,
             runs: Vec::new(),
@@ -113,6 +110,7 @@ impl DriveModel<'_> {
                 ..VariationSpec::default()
             },
             accuracy: None,
+            second_actuator: None,
             setup: Default::default(),
         };
         profile.validate()?;

@@ -30,10 +30,22 @@ pub(crate) struct Results {
 }
 
 impl Results {
+    /// The results that the second arm shares with the first, whose results these are.
+    pub(crate) fn shared(&self) -> Self {
+        Self {
+            rotation: self.rotation.clone(),
+            actuators: self.actuators.clone(),
+            interface: self.interface.clone(),
+            cache: self.cache.clone(),
+            writes: self.writes.clone(),
+            queue: self.queue.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The results that make a profile.
     pub(crate) fn model(&self, sector_bytes: u32) -> DriveModel<'_> {
         DriveModel {
-            actuators: &self.actuators,
             layout: &self.layout,
             interface: &self.interface,
             seek: &self.seek,

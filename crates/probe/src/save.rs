@@ -51,7 +51,7 @@ pub enum LoadError {
 
 /// The beginning of such a file, and the version of what follows.
 const MAGIC: &str = "headtime-probe";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// The beginning of the last line.
 const CHECKSUM: &str = "crc32c ";
 

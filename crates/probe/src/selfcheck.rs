@@ -6,7 +6,7 @@
 //! which cross tracks and meet skews and the bus. Reads that may be cache hits are counted
 //! separately, and those after them are left out, as the head may be anywhere.
 //!
-//! If times are noisy, the clock and the zones are set by other reads first ([`calibrate`]). Zones
+//! If times are noisy, the zones are set by other reads first ([`calibrate`]). Zones
 //! were measured when the clock had fewer readings, and one after the other, so that the load of
 //! the host at that time is in their angles.
 //!
@@ -31,7 +31,7 @@ pub(crate) const READS: usize = 2_000;
 pub(crate) const LONG_READS: usize = 300;
 const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 40 << 10;
-/// The number of single sectors that set the clock; with a deviation of 40 us, an error of 2 us is
+/// The number of single sectors that set all zones; with a deviation of 40 us, an error of 2 us is
 /// left.
 const SETTING_READS: u64 = 400;
 /// The number of them for each zone, and the most of all.
@@ -55,7 +55,7 @@ pub(crate) const FAR_TURNS: f64 = 0.08;
 pub(crate) struct CheckResult {
     /// The first sectors of 4 KiB reads, and completion less prediction, us.
     errors: Vec<(u64, f64)>,
-    /// Readings that set the clock: the zone and the delay in revolutions of each, the number
+    /// Readings that set the zones: the zone and the delay in revolutions of each, the number
     /// tried, and the end of it.
     late: Vec<(usize, f64)>,
     tried: u64,
@@ -87,7 +87,7 @@ impl CheckResult {
         }
     }
 
-    /// True if the clock and the zones were set by reads before the check.
+    /// True if the zones were set by reads before the check.
     pub(crate) fn is_calibrated(&self) -> bool {
         self.is_set
     }
@@ -144,14 +144,26 @@ impl CheckResult {
         found
     }
 
+    /// This check, and another one of the sectors from `first_lba` on.
+    pub(crate) fn beside(&self, other: &Self, first_lba: u64) -> Self {
+        let mut both = self.clone();
+        both.errors.extend(other.errors.iter().map(|(lba, error)| (first_lba + lba, *error)));
+        both.far.extend(other.far.iter().map(|(lba, sectors)| (first_lba + lba, *sectors)));
+        both.long_errors_us.extend(&other.long_errors_us);
+        both.hits += other.hits;
+        both.failed += other.failed;
+        both.missed += other.missed;
+        both
+    }
+
     /// The number of reads that were compared.
     pub(crate) fn compared(&self) -> usize {
         self.errors.len() + self.long_errors_us.len()
     }
 }
 
-/// Reads some more random sectors. After enough of them, sets the clock so that they are on time in
-/// the mean, and moves each zone whose sectors are early or late beside the others.
+/// Reads some more random sectors. After enough of them, moves all zones so that they are on time
+/// in the mean, and each zone whose sectors are early or late beside the others.
 ///
 /// A zone is measured within some seconds, in which a busy host may see all completions late: its
 /// angles are then off by as much. These reads go to all zones in turn, so that a busy host delays
@@ -180,12 +192,7 @@ pub(crate) fn calibrate(
     let all: Vec<f64> = found.late.iter().map(|(_, late)| *late).collect();
     let (late, error) = trimmed_mean(&all);
     if error.is_some_and(|error| late.abs() > error && late.abs() < FAR_TURNS / 4.0) {
-        session.drive.clock.set_back(late);
-        session
-            .drive
-            .references
-            .iter_mut()
-            .for_each(|reference| reference.turns = part(reference.turns - late));
+        zones.iter_mut().for_each(|zone| zone.origin = part(zone.origin + late));
     }
     move_zones(zones, &found.late);
     (found.is_set, found.late) = (true, Vec::new());

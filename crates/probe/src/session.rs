@@ -62,7 +62,7 @@ pub(crate) struct CacheHits {
 /// The state that reading and timing need from one experiment to the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DriveTiming {
-    /// Logical sectors of the drive, or of its first actuator if it has two.
+    /// Logical sectors of the drive, or of the arm that is measured if it has two.
     pub(crate) capacity: u64,
     /// Number of finished experiments; each draws its own random numbers.
     pub(crate) step: u64,

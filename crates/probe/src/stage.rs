@@ -103,6 +103,11 @@ impl Stage {
         MIDDLE.iter().find(|(stage, ..)| *stage == self).map_or(1.0, |(_, _, share)| *share)
     }
 
+    /// True if the results for the first of two arms hold for both.
+    pub(crate) fn is_of_both_arms(self) -> bool {
+        matches!(self, Self::Interface | Self::Cache | Self::Writes | Self::Queue)
+    }
+
     /// The next stage in order.
     pub(crate) fn next(self) -> Self {
         match self {

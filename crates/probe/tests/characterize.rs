@@ -9,7 +9,7 @@ mod common;
 
 use common::{Bench, borders, characterize, settings, tracks_alike};
 use headtime_mechanics::profile::Zone;
-use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
+use headtime_mechanics::{DriveProfile, SeekCurve, catalog, draw};
 use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Nanos};
@@ -37,7 +37,7 @@ fn expect_found_out(name: &str, seed: u64) -> (DriveProfile, Finding) {
     let ppm = (period_ns(&found) / period_ns(&profile) - 1.0) * 1e6;
     assert!(ppm.abs() < 1.0, "{case}: the period is off by {ppm} ppm");
     assert_eq!(borders(&found), borders(&profile), "{case}: zones");
-    let alike = tracks_alike(&found, &truth, 0);
+    let alike = tracks_alike(&found, truth.mechanism().layout(), 0);
     assert!(alike > 0.995, "{case}: {alike} of the tracks begin and end with the same sectors");
     assert_eq!(found.geometry.heads, profile.geometry.heads, "{case}");
     for zone in &found.zones {
@@ -97,6 +97,35 @@ fn a_20_tb_drive_is_found_out_in_less_than_twenty_minutes() {
 }
 
 #[test]
+fn two_arms_that_differ_are_both_found_out() {
+    let profile = draw::with_another_arm(&catalog::load("exos-2x18@nocache").unwrap());
+    profile.validate().expect("a drive");
+    let truth = DriveTruth::nominal(&profile, 1).unwrap();
+    let finding = characterize(&profile, truth.clone(), 1);
+    let found = finding.profile.expect("a profile");
+    let case = format!("remarks {:?}", finding.remarks);
+    assert_eq!(found.capacity(), profile.capacity(), "{case}");
+    assert!(finding.drive_time < Nanos::from_secs(1_200), "{case}: {}", finding.drive_time);
+    for arm in 0..2 {
+        let (found, real) = (found.of_actuator(arm), profile.of_actuator(arm));
+        assert_eq!(found.geometry, real.geometry, "arm {arm}, {case}");
+        let mut zones = borders(&real);
+        zones.retain(|(first, _)| *first < real.capacity().get());
+        assert_eq!(borders(&found), zones, "arm {arm}, {case}");
+        let alike = tracks_alike(&found, truth.mechanism_of(arm).layout(), 0);
+        assert!(alike > 0.995, "arm {arm}, {case}: {alike} of the tracks are the same");
+    }
+    let half = profile.capacity_per_actuator().get();
+    let of_second: Vec<_> =
+        finding.zone_checks.iter().filter(|zone| zone.first_lba >= half).collect();
+    assert!(of_second.iter().all(|zone| zone.within_50_us >= 0.95), "{case}: {of_second:?}");
+    let reads: u64 = of_second.iter().map(|zone| zone.reads).sum();
+    assert!(reads >= 1_900, "{case}: {reads} reads of the second arm");
+    let check = finding.check.expect("a finished probe has checked itself");
+    assert!(check.reads >= 3_800 && check.within_50_us >= 0.975, "{case}: {check:?}");
+}
+
+#[test]
 fn noise_outliers_and_slips_of_a_simulated_drive_are_tolerated() {
     let profile = catalog::load("atlas10k").unwrap();
     for seed in [1, 2, 3] {
@@ -109,7 +138,7 @@ fn noise_outliers_and_slips_of_a_simulated_drive_are_tolerated() {
             - 1.0)
             * 1e6;
         assert!(ppm.abs() < 1.0, "{case}: the period is off by {ppm} ppm");
-        let alike = tracks_alike(&found, &truth, 2);
+        let alike = tracks_alike(&found, truth.mechanism().layout(), 2);
         assert!(alike > 0.98, "{case}: {alike} of the tracks begin and end within two sectors");
         // Jitter with a mean of 22 us alone puts 4 % of all completions more than 50 us from their
         // mean.
@@ -191,7 +220,11 @@ fn only_the_irregular_part_is_unknown_and_the_layout_resumes_after_it() {
         }
         assert!(finding.verdict.is_characterized(), "{case}: {:?}", finding.verdict);
         let share = (to - from) as f64 / profile.capacity().get() as f64;
-        let alike = tracks_alike(finding.profile.as_ref().expect("a profile"), &truth, 0);
+        let alike = tracks_alike(
+            finding.profile.as_ref().expect("a profile"),
+            truth.mechanism().layout(),
+            0,
+        );
         assert!(
             alike > 0.99 - share,
             "{case}: {alike} of the tracks begin and end with the same sectors, {share} are \
@@ -224,7 +257,7 @@ fn a_saved_probe_resumes_after_hours() {
     assert_eq!(borders(&found), borders(&profile), "{:?}", finding.remarks);
     let check = finding.check.expect("a check");
     assert!(
-        tracks_alike(&found, &truth, 0) > 0.995 && check.within_50_us >= 0.975,
+        tracks_alike(&found, truth.mechanism().layout(), 0) > 0.995 && check.within_50_us >= 0.975,
         "{check:?} {:?}",
         finding.remarks
     );
@@ -245,7 +278,7 @@ fn reads_that_fail_now_and_then_are_tried_elsewhere() {
     let finding = probe.finding();
     assert!(finding.failures > 20);
     let found = finding.profile.expect("a profile");
-    assert!(tracks_alike(&found, &truth, 0) > 0.99, "{:?}", finding.remarks);
+    assert!(tracks_alike(&found, truth.mechanism().layout(), 0) > 0.99, "{:?}", finding.remarks);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn shortfall(
     let Some(found) = &finding.profile else {
         return Some(format!("no profile, {:?}", finding.remarks));
     };
-    let alike = tracks_alike(found, &truth, 1);
+    let alike = tracks_alike(found, truth.mechanism().layout(), 1);
     let within = finding.check.as_ref().map_or(0.0, |check| check.within_50_us);
     let heads = found.geometry.heads;
     (!has_heads(profile, found) || alike < 0.99 || within < 0.975).then(|| {

@@ -69,9 +69,11 @@ pub fn annotated(profile: &DriveProfile, finding: &Finding, drive: &str) -> Stri
 }
 
 /// The table of the profile that a figure belongs to, by the first word that is known.
-fn section_of(figure: &Figure) -> &'static str {
+fn section_of(figure: &Figure) -> String {
     let known = SECTIONS.iter().find(|(word, _)| figure.name.contains(word));
-    known.map_or("", |(_, section)| section)
+    let section = known.map_or("", |(_, section)| section);
+    let table = if figure.name.starts_with("second arm") { "second_actuator." } else { "" };
+    format!("{table}{section}")
 }
 
 /// Words of figures' names, and the tables of the profile.

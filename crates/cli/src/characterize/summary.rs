@@ -305,7 +305,24 @@ fn describe(
         ),
     );
     row("queue", answer.queue.map_or_else(|| "not measured".to_owned(), QueueBehavior::sentence));
-    let slips: usize = profile.zones.iter().map(|zone| zone.slips.len()).sum();
+    let second = profile.second_actuator.as_deref();
+    if let Some((arm, mechanism)) = second.zip(Mechanism::nominal(&profile.of_actuator(1)).ok()) {
+        let tracks = |zone: Option<&Zone>| zone.map_or(0, |zone| zone.sectors_per_track);
+        row(
+            "second arm",
+            format!(
+                "{} heads, {} zones, {} sectors a track outside, {} inside; a seek takes {} in the \
+                    mean",
+                arm.geometry.heads,
+                arm.zones.len(),
+                tracks(arm.zones.first()),
+                tracks(arm.zones.last()),
+                mechanism.mean_arm_time()
+            ),
+        );
+    }
+    let zones = profile.zones.iter().chain(second.iter().flat_map(|arm| &arm.zones));
+    let slips: usize = zones.map(|zone| zone.slips.len()).sum();
     row(
         "defects",
         format!(

@@ -385,8 +385,8 @@ fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Op
 }
 
 /// The ranges of addresses whose layout is unknown, as sentences.
-pub(crate) fn unknown_ranges(layout: &LayoutResult, capacity: u64) -> Vec<String> {
-    let unknown = layout.zones.iter().filter(|zone| zone.unknown);
+pub(crate) fn unknown_ranges(zones: &[ZoneModel], capacity: u64) -> Vec<String> {
+    let unknown = zones.iter().filter(|zone| zone.unknown);
     let sentence = |zone: &ZoneModel| {
         let end = zone.end_lba.unwrap_or(capacity);
         let percent = 100.0 * (end - zone.first_lba) as f64 / capacity.max(1) as f64;

@@ -107,8 +107,8 @@ pub(crate) fn borders(profile: &DriveProfile) -> Vec<(u64, u32)> {
 
 /// Share of random LBAs whose track has as many sectors and begins and ends with the same LBA in
 /// both, but for `slack` sectors.
-pub(crate) fn tracks_alike(found: &DriveProfile, truth: &DriveTruth, slack: u64) -> f64 {
-    let (one, two) = (Layout::new(found).expect("a valid profile"), truth.mechanism().layout());
+pub(crate) fn tracks_alike(found: &DriveProfile, two: &Layout, slack: u64) -> f64 {
+    let one = Layout::new(found).expect("a valid profile");
     let capacity = two.capacity().get();
     let count = 4_000;
     let alike = (0..count).filter(|number| {
