@@ -206,7 +206,7 @@ fn answers(by: Modelled, seed: u64) -> PromiseCounts {
         }
         while let Some((_, request)) = next.next_if(|(at, _)| *at <= now) {
             scheduler
-                .submit_answered(now, request, IoPriority::DEFAULT, IfInfeasible::BestEffort)
+                .submit_answered(now, request, Some(IoPriority::DEFAULT), IfInfeasible::BestEffort)
                 .expect("there is room");
         }
         while let Decision::Dispatch(command) = scheduler.next(now) {

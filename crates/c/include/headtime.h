@@ -13,6 +13,18 @@
 #define HEADTIME_DURABLE 1
 
 /*
+ A flag of headtime_io: the deadline is guaranteed, or the request is served as if it had none.
+ Only the policies cds-scan and ds-scan guarantee deadlines.
+ */
+#define HEADTIME_GUARANTEED_IF_POSSIBLE 2
+
+/*
+ A flag of headtime_io: the deadline is guaranteed, or the request fails with
+ HEADTIME_ERROR_INFEASIBLE.
+ */
+#define HEADTIME_GUARANTEED 4
+
+/*
  The kinds of errors that a program may treat differently.
  */
 typedef enum {
@@ -48,6 +60,10 @@ typedef enum {
    The drive or the system reported an error.
    */
   HEADTIME_ERROR_DRIVE = 7,
+  /*
+   The deadline cannot be guaranteed, and nothing was done.
+   */
+  HEADTIME_ERROR_INFEASIBLE = 8,
 } headtime_error_kind;
 
 /*
@@ -114,7 +130,7 @@ typedef struct {
    */
   uint32_t operation;
   /*
-   0 or HEADTIME_DURABLE.
+   A sum of flags, such as HEADTIME_DURABLE.
    */
   uint32_t flags;
   /*
@@ -168,6 +184,10 @@ typedef struct {
    1 if the request had a deadline and completed after it.
    */
   uint32_t missed_deadline;
+  /*
+   1 if the deadline was guaranteed when the request was accepted.
+   */
+  uint32_t guaranteed;
   /*
    Nanoseconds from the start to the completion, waiting for room included.
    */

@@ -25,6 +25,8 @@ pub enum headtime_error_kind {
     HEADTIME_ERROR_CLOSED = 6,
     /// The drive or the system reported an error.
     HEADTIME_ERROR_DRIVE = 7,
+    /// The deadline cannot be guaranteed, and nothing was done.
+    HEADTIME_ERROR_INFEASIBLE = 8,
 }
 
 /// The reason of a failure. Free it with headtime_error_free.
@@ -110,6 +112,7 @@ impl From<ErrorKind> for headtime_error_kind {
             ErrorKind::Open => Self::HEADTIME_ERROR_OPEN,
             ErrorKind::Invalid => Self::HEADTIME_ERROR_INVALID,
             ErrorKind::Full => Self::HEADTIME_ERROR_FULL,
+            ErrorKind::Infeasible => Self::HEADTIME_ERROR_INFEASIBLE,
             ErrorKind::Cancelled => Self::HEADTIME_ERROR_CANCELLED,
             ErrorKind::TimedOut => Self::HEADTIME_ERROR_TIMED_OUT,
             ErrorKind::Closed => Self::HEADTIME_ERROR_CLOSED,

@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headtime::{Bytes, Drive, IoDone, IoRequest, PriorityError};
+use headtime::{Bytes, Drive, IfInfeasible, IoDone, IoRequest, PriorityError, Promise};
 use rustix::io::Errno;
 
 use crate::drive::{headtime_drive, text};
@@ -31,13 +31,19 @@ pub enum headtime_operation {
 
 /// A flag of headtime_io: the write is durable before it completes (force unit access).
 pub const HEADTIME_DURABLE: u32 = 1;
+/// A flag of headtime_io: the deadline is guaranteed, or the request is served as if it had none.
+/// Only the policies cds-scan and ds-scan guarantee deadlines.
+pub const HEADTIME_GUARANTEED_IF_POSSIBLE: u32 = 2;
+/// A flag of headtime_io: the deadline is guaranteed, or the request fails with
+/// HEADTIME_ERROR_INFEASIBLE.
+pub const HEADTIME_GUARANTEED: u32 = 4;
 
 /// A request. Set all that is not needed to zero.
 #[repr(C)]
 pub struct headtime_io {
     /// One of headtime_operation.
     pub operation: u32,
-    /// 0 or HEADTIME_DURABLE.
+    /// A sum of flags, such as HEADTIME_DURABLE.
     pub flags: u32,
     /// The first byte, a multiple of the sector size.
     pub offset: u64,
@@ -67,6 +73,8 @@ pub struct headtime_done {
     pub kind: headtime_error_kind,
     /// 1 if the request had a deadline and completed after it.
     pub missed_deadline: u32,
+    /// 1 if the deadline was guaranteed when the request was accepted.
+    pub guaranteed: u32,
     /// Nanoseconds from the start to the completion, waiting for room included.
     pub response_ns: u64,
     /// Nanoseconds from the start to the dispatch to the drive.
@@ -153,6 +161,7 @@ impl Submitted {
                     user_data,
                     kind: headtime_error_kind::HEADTIME_OK,
                     missed_deadline: done.missed_deadline().into(),
+                    guaranteed: (done.answer() == Some(Promise::Guaranteed)).into(),
                     response_ns: nanos(done.response_time()),
                     queue_ns: nanos(done.queue_time()),
                     service_ns: nanos(done.service_time()),
@@ -164,6 +173,7 @@ impl Submitted {
                 user_data,
                 kind: error.kind(),
                 missed_deadline: 0,
+                guaranteed: 0,
                 response_ns: 0,
                 queue_ns: 0,
                 service_ns: 0,
@@ -207,8 +217,11 @@ unsafe fn request(drive: &Drive, io: &headtime_io) -> Result<IoRequest, String> 
     const FLUSH: u32 = op::HEADTIME_FLUSH as u32;
 
     let &headtime_io { operation, flags, offset, length, buffer, .. } = io;
-    if flags & !HEADTIME_DURABLE != 0 {
-        return Err(format!("flags {flags:#x}: expected 0 or HEADTIME_DURABLE"));
+    if flags & !(HEADTIME_DURABLE | HEADTIME_GUARANTEED | HEADTIME_GUARANTEED_IF_POSSIBLE) != 0 {
+        return Err(format!(
+            "flags {flags:#x}: expected a sum of HEADTIME_DURABLE, HEADTIME_GUARANTEED and \
+                HEADTIME_GUARANTEED_IF_POSSIBLE"
+        ));
     }
     if buffer.is_null() && length > 0 && matches!(operation, READ | WRITE) {
         return Err("buffer is NULL; pass memory for the bytes".to_owned());
@@ -236,6 +249,11 @@ unsafe fn request(drive: &Drive, io: &headtime_io) -> Result<IoRequest, String> 
     }
     if flags & HEADTIME_DURABLE != 0 {
         request = request.durable();
+    }
+    if flags & HEADTIME_GUARANTEED != 0 {
+        request = request.guaranteed(IfInfeasible::Refuse);
+    } else if flags & HEADTIME_GUARANTEED_IF_POSSIBLE != 0 {
+        request = request.guaranteed(IfInfeasible::BestEffort);
     }
     if !io.priority.is_null() {
         // SAFETY: the priority is a text.

@@ -44,6 +44,17 @@ static void what_was_written_is_read(void) {
                        .deadline_ns = 60000000000, .priority = "rt/2"};
     CHECK(headtime_wait(drive, &io, &done) == HEADTIME_OK);
     CHECK(memcmp(written, read, BLOCK) == 0);
+    CHECK(!done.guaranteed);
+    io.flags = HEADTIME_GUARANTEED;
+    CHECK(headtime_wait(drive, &io, &done) == HEADTIME_OK && done.guaranteed);
+    headtime_io late = io;
+    late.deadline_ns = 1;
+    CHECK(headtime_wait(drive, &late, &done) == HEADTIME_ERROR_INFEASIBLE);
+    headtime_error_free(done.error);
+    late.flags = HEADTIME_GUARANTEED_IF_POSSIBLE;
+    CHECK(headtime_wait(drive, &late, &done) == HEADTIME_OK && !done.guaranteed);
+    io.flags = 0;
+    CHECK(headtime_wait(drive, &io, &done) == HEADTIME_OK);
     CHECK(done.response_ns == done.queue_ns + done.service_ns && done.disk_ns <= done.response_ns);
     io = (headtime_io){.operation = HEADTIME_ZERO, .offset = MIB, .length = BLOCK};
     CHECK(headtime_wait(drive, &io, &done) == HEADTIME_OK);
@@ -85,8 +96,8 @@ static void errors_name_the_drive_the_bytes_and_the_cause(void) {
     error = refused(drive, (headtime_io){.length = 512});
     CHECK(strstr(headtime_error_message(error), "buffer is NULL"));
     headtime_error_free(error);
-    error = refused(drive, (headtime_io){.length = 512, .buffer = buffer, .flags = 6});
-    CHECK(strstr(headtime_error_message(error), "flags 0x6"));
+    error = refused(drive, (headtime_io){.length = 512, .buffer = buffer, .flags = 8});
+    CHECK(strstr(headtime_error_message(error), "flags 0x8"));
     headtime_error_free(error);
     error = refused(drive, (headtime_io){.operation = 5, .length = 512});
     CHECK(strstr(headtime_error_message(error), "operation 5"));

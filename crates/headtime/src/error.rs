@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Invalid,
     /// The drive has reached its bound on requests or bytes, and nothing was done.
     Full,
+    /// The deadline cannot be guaranteed, and nothing was done.
+    Infeasible,
     /// The request was cancelled.
     Cancelled,
     /// The drive did not answer in time.
@@ -44,6 +46,7 @@ impl ErrorKind {
             Self::Open => "open",
             Self::Invalid => "invalid",
             Self::Full => "full",
+            Self::Infeasible => "infeasible",
             Self::Cancelled => "cancelled",
             Self::TimedOut => "timed out",
             Self::Closed => "closed",
@@ -132,6 +135,7 @@ impl Error {
         let kind = match &cause {
             IoError::Os { .. } | IoError::Drive { .. } | IoError::EngineFailed => ErrorKind::Drive,
             IoError::TimedOut { .. } => ErrorKind::TimedOut,
+            IoError::Infeasible { .. } => ErrorKind::Infeasible,
             IoError::Cancelled => ErrorKind::Cancelled,
             IoError::Closed | IoError::NotTaken(SubmitError::Closed) => ErrorKind::Closed,
             IoError::NotTaken(SubmitError::Full { .. }) => ErrorKind::Full,

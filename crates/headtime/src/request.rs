@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_io::{DriveHandle, Io, RealClock, StartWhenRoom, SubmitError};
-use headtime_sched::{Finished, IoPriority, RequestId, StreamId, VolumeId};
+use headtime_sched::{Finished, IfInfeasible, IoPriority, Promise, RequestId, StreamId, VolumeId};
 use headtime_units::{Instant, Nanos};
 
 use crate::error::{Error, RequestBytes};
@@ -75,6 +75,7 @@ pub struct Canceller {
 pub struct IoDone {
     data: Bytes,
     began: Instant,
+    answer: Option<Promise>,
     finished: Finished,
 }
 
@@ -91,6 +92,15 @@ impl IoRequest {
     /// timeout: a late request completes, and reports that it was late.
     pub fn deadline(self, within: Duration) -> Self {
         self.with(|io| io.deadline(within))
+    }
+
+    /// The same, with its deadline guaranteed if that is possible beside all that was guaranteed
+    /// before. Otherwise it is served as if it had no deadline, or fails with
+    /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible); see [`Pending::answer`]. Only the
+    /// policies `cds-scan` and `ds-scan` guarantee anything. A guarantee holds as long as no access
+    /// takes longer than its worst case by the drive model.
+    pub fn guaranteed(self, if_infeasible: IfInfeasible) -> Self {
+        self.with(|io| io.guaranteed(if_infeasible))
     }
 
     /// The same, with this I/O priority, such as `"rt/2".parse()`.
@@ -214,6 +224,13 @@ impl Pending {
         block_on(&mut self, until).ok_or(self)
     }
 
+    /// The answer to the deadline of a [guaranteed](IoRequest::guaranteed) request: `None` in the
+    /// few microseconds before it, and for other or refused requests.
+    #[must_use]
+    pub fn answer(&self) -> Option<Promise> {
+        self.inner.answer()
+    }
+
     /// Returns true if the result is available.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -246,9 +263,10 @@ impl Future for Pending {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let headtime_io::IoDone { finished, result } =
             ready!(Pin::new(&mut self.inner).poll(context));
+        let answer = self.inner.answer();
         let data = result.map_err(|error| Error::io(&self.link.drive, self.bytes, error))?;
         let finished = finished.expect("a completed request has a record of its times");
-        Poll::Ready(Ok(IoDone { data, began: self.began, finished }))
+        Poll::Ready(Ok(IoDone { data, began: self.began, answer, finished }))
     }
 }
 
@@ -300,6 +318,12 @@ impl IoDone {
     #[must_use]
     pub fn missed_deadline(&self) -> bool {
         self.finished.missed()
+    }
+
+    /// The answer to the deadline of a [guaranteed](IoRequest::guaranteed) request.
+    #[must_use]
+    pub fn answer(&self) -> Option<Promise> {
+        self.answer
     }
 
     /// The time of completion, by the engine's clock.

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use headtime::{BatchError, CompletionQueue, Drive, ErrorKind, OpenOptions};
+use headtime::{BatchError, CompletionQueue, Drive, ErrorKind, IfInfeasible, OpenOptions, Promise};
 
 const MIB: u64 = 1 << 20;
 
@@ -49,6 +49,42 @@ fn an_error_names_the_drive_the_bytes_and_the_cause() {
     assert!(error.to_string().contains("/nothing/here.img does not exist"), "{error}");
     let io: std::io::Error = error.into();
     assert_eq!(io.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn deadlines_are_guaranteed_served_as_if_there_were_none_or_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let backing = directory.path().join("drive.img");
+    let emulated = format!("emulated:savvio10k2?backing={}", backing.display());
+    let open = |policy| OpenOptions::new().policy(policy).expect("a policy").open(&emulated);
+    let drive = open("cds-scan").expect("an emulated drive");
+    let (hour, now) = (Duration::from_secs(3_600), Duration::from_millis(1));
+    let read = |number: u64, within| drive.read_at(number * MIB, 4096).deadline(within);
+    // No access of such a drive is shorter than a millisecond by its worst case.
+    let error = read(0, now).guaranteed(IfInfeasible::Refuse).wait().expect_err("infeasible");
+    assert_eq!(error.kind(), ErrorKind::Infeasible);
+    assert!(
+        error.to_string().contains(" cannot be guaranteed (the policy is cds-scan;"),
+        "{error}"
+    );
+    let late = read(0, now).guaranteed(IfInfeasible::BestEffort).wait().expect("best effort");
+    assert_eq!(late.answer(), Some(Promise::BestEffort));
+    let started: Vec<_> = (0..20)
+        .map(|number| read(number, hour).guaranteed(IfInfeasible::Refuse).start())
+        .map(|starting| starting.wait().expect("feasible"))
+        .collect();
+    for pending in started {
+        let done = pending.wait().expect("a read");
+        assert_eq!(done.answer(), Some(Promise::Guaranteed));
+        assert!(!done.missed_deadline());
+    }
+    assert_eq!(read(0, hour).wait().expect("a read").answer(), None, "it did not ask");
+    drive.close().expect("a clean close");
+
+    let other = open("headtime").expect("an emulated drive");
+    let read = other.read_at(0, 4096).deadline(hour).guaranteed(IfInfeasible::Refuse);
+    let error = read.wait().expect_err("a policy without worst cases");
+    assert!(error.to_string().contains("the policy is headtime; only cds-scan"), "{error}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use headtime_sched::{
     Admission, Cancelled, ClassId, Command, Decision, Done, Finished, Op, Outcome, QueueLimits,
-    Request, RequestId, Scheduler, VolumeId,
+    Refusal, Request, RequestId, Scheduler, VolumeId,
 };
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
@@ -243,11 +243,18 @@ impl Engine {
     fn submit(&mut self, mut active: ActiveRequest) {
         let request = active.request;
         active.submitted = self.clock.now();
-        let admission = match active.priority {
-            Some(priority) => {
-                self.scheduler.submit_with_priority(active.submitted, request, priority)
+        let (now, priority) = (active.submitted, active.priority);
+        let admission = match (&active.answer, priority) {
+            (Some((if_infeasible, answer)), _) => {
+                let answered =
+                    self.scheduler.submit_answered(now, request, priority, *if_infeasible);
+                answered.map_or_else(Admission::Refused, |promise| {
+                    answer.get_or_init(|| promise);
+                    Admission::Accepted
+                })
             }
-            None => self.scheduler.submit(active.submitted, request),
+            (None, Some(priority)) => self.scheduler.submit_with_priority(now, request, priority),
+            (None, None) => self.scheduler.submit(now, request),
         };
         match admission {
             Admission::Accepted => {
@@ -257,8 +264,13 @@ impl Engine {
                 active.marks = [AccountMark::now(self.scheduler.accounts(), request.volume); 2];
                 self.pending.insert(request.id, active);
             }
-            // The handle has validated everything that the scheduler refuses. A refusal means that
-            // the two disagree.
+            Admission::Refused(Refusal::Infeasible { within }) => {
+                let policy = self.scheduler.policy_name();
+                let result = Err(IoError::Infeasible { within, policy });
+                active.finish(IoDone { finished: None, result });
+            }
+            // The handle has validated everything else that the scheduler refuses. A refusal means
+            // that the two disagree.
             Admission::Refused(refusal) => {
                 tracing::error!(%refusal, "the scheduler refused a request that the drive's handle \
                     had admitted");

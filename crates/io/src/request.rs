@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{ClassId, Finished, IoPriority, Op, StreamId, VolumeId};
+use headtime_sched::{ClassId, Finished, IfInfeasible, IoPriority, Op, StreamId, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
 /// One request to a drive.
@@ -25,6 +25,9 @@ pub struct Io {
     pub fua: bool,
     /// The time from its submission within which it should complete.
     pub deadline: Option<Nanos>,
+    /// Asks whether the deadline is guaranteed, and tells what to do if it is not: see
+    /// [`Pending::answer`](crate::Pending::answer).
+    pub if_infeasible: Option<IfInfeasible>,
     /// The I/O priority. A request without `deadline` gets the deadline of its priority from the
     /// drive's table of deadlines.
     pub priority: Option<IoPriority>,
@@ -44,6 +47,7 @@ impl Io {
             extent,
             fua: false,
             deadline: None,
+            if_infeasible: None,
             priority: None,
             data: Bytes::new(),
         }
@@ -80,11 +84,19 @@ impl Io {
     }
 
     /// The same, with a deadline `within` this time from its submission. The deadline is not
-    /// guaranteed: see [`IoDone::missed_deadline`].
+    /// guaranteed ([`Io::guaranteed`]): see [`IoDone::missed_deadline`].
     #[must_use]
     pub fn deadline(self, within: Duration) -> Self {
         let within = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         Self { deadline: Some(Nanos::from_ns(within)), ..self }
+    }
+
+    /// The same, with its deadline guaranteed if that is possible. Otherwise it is served as if it
+    /// had no deadline, or fails with [`IoError::Infeasible`]. Only policies with worst cases,
+    /// `cds-scan` and `ds-scan`, guarantee anything.
+    #[must_use]
+    pub fn guaranteed(self, if_infeasible: IfInfeasible) -> Self {
+        Self { if_infeasible: Some(if_infeasible), ..self }
     }
 
     /// The same, durable before it completes.
@@ -216,6 +228,18 @@ pub enum IoError {
         /// The request was sent to the drive.
         sent: bool,
     },
+    /// The deadline cannot be guaranteed, and the caller accepts no less. Nothing was done.
+    #[error(
+        "its deadline in {within} cannot be guaranteed (the policy is {policy}; only cds-scan and \
+            ds-scan guarantee deadlines); allow more time, wait for completions, or accept best \
+            effort"
+    )]
+    Infeasible {
+        /// The time from the submission to the deadline.
+        within: Nanos,
+        /// The policy in use.
+        policy: &'static str,
+    },
     /// The request was cancelled. If it was at the drive already, its sectors may or may not have
     /// changed.
     #[error("the request was cancelled; submit it again if it is still needed")]
@@ -240,6 +264,7 @@ impl IoError {
         let nearest = match self {
             Self::Os { errno, .. } | Self::Drive { errno, .. } => return *errno,
             Self::TimedOut { .. } => rustix::io::Errno::TIMEDOUT,
+            Self::Infeasible { .. } => rustix::io::Errno::TIME,
             Self::Cancelled => rustix::io::Errno::CANCELED,
             Self::Closed => rustix::io::Errno::SHUTDOWN,
             Self::EngineFailed => rustix::io::Errno::IO,

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ class Error(OSError):
 class OpenError(Error): ...
 class InvalidError(Error, ValueError): ...
 class FullError(Error): ...
+class InfeasibleError(Error): ...
 class CancelledError(Error): ...
 class TimedOutError(Error, TimeoutError): ...
 class ClosedError(Error): ...
@@ -41,6 +42,8 @@ class IoDone:
     def service_time(self) -> float: ...
     @property
     def disk_time(self) -> float: ...
+    @property
+    def guaranteed(self) -> bool: ...
     @property
     def missed_deadline(self) -> bool: ...
 
@@ -93,6 +96,7 @@ class Drive:
         length: int,
         *,
         deadline: float | None = None,
+        guaranteed: Literal["refuse", "best-effort"] | None = None,
         priority: str | None = None,
         stream: int | None = None,
         volume: int | None = None,
@@ -103,6 +107,7 @@ class Drive:
         data: _Buffer,
         *,
         deadline: float | None = None,
+        guaranteed: Literal["refuse", "best-effort"] | None = None,
         priority: str | None = None,
         durable: bool = False,
         stream: int | None = None,
@@ -114,6 +119,7 @@ class Drive:
         length: int,
         *,
         deadline: float | None = None,
+        guaranteed: Literal["refuse", "best-effort"] | None = None,
         priority: str | None = None,
         durable: bool = False,
         stream: int | None = None,
@@ -125,6 +131,7 @@ class Drive:
         length: int,
         *,
         deadline: float | None = None,
+        guaranteed: Literal["refuse", "best-effort"] | None = None,
         priority: str | None = None,
         stream: int | None = None,
         volume: int | None = None,

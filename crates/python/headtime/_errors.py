@@ -29,6 +29,10 @@ class FullError(Error):
     """The drive has reached its bound on requests or bytes, and nothing was done."""
 
 
+class InfeasibleError(Error):
+    """The deadline cannot be guaranteed, and nothing was done."""
+
+
 class CancelledError(Error):
     """The request was cancelled."""
 
@@ -68,6 +72,7 @@ _KINDS = {
     "open": OpenError,
     "invalid": InvalidError,
     "full": FullError,
+    "infeasible": InfeasibleError,
     "cancelled": CancelledError,
     "timed out": TimedOutError,
     "closed": ClosedError,

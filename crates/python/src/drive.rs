@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headtime::{Bytes, Error, IoPriority, OpenOptions};
+use headtime::{Bytes, Error, IfInfeasible, IoPriority, OpenOptions, Promise};
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -208,12 +208,13 @@ impl Drive {
                 "priority" => request.priority(priority(&value.extract::<String>()?)?),
                 "stream" => request.stream(value.extract()?),
                 "volume" => request.volume(value.extract()?),
+                "guaranteed" => request.guaranteed(if_infeasible(&value.extract::<String>()?)?),
                 "durable" if value.is_truthy()? => request.durable(),
                 "durable" => request,
                 _ => {
                     return Err(PyTypeError::new_err(format!(
-                        "a request has no option {name}; expected deadline (seconds), priority, \
-                            stream, volume or durable"
+                        "a request has no option {name}; expected deadline (seconds), guaranteed, \
+                            priority, stream, volume or durable"
                     )));
                 }
             };
@@ -363,6 +364,11 @@ impl IoDone {
     }
 
     #[getter]
+    fn guaranteed(&self) -> bool {
+        self.done.answer() == Some(Promise::Guaranteed)
+    }
+
+    #[getter]
     fn missed_deadline(&self) -> bool {
         self.done.missed_deadline()
     }
@@ -467,6 +473,17 @@ fn seconds(name: &str, value: f64) -> PyResult<Duration> {
 
 fn priority(text: &str) -> PyResult<IoPriority> {
     text.parse().map_err(|error: headtime::PriorityError| PyValueError::new_err(error.to_string()))
+}
+
+fn if_infeasible(text: &str) -> PyResult<IfInfeasible> {
+    match text {
+        "refuse" => Ok(IfInfeasible::Refuse),
+        "best-effort" => Ok(IfInfeasible::BestEffort),
+        _ => Err(PyValueError::new_err(format!(
+            "guaranteed={text:?}: expected \"refuse\" or \"best-effort\", what to do with a \
+                request whose deadline cannot be guaranteed"
+        ))),
+    }
 }
 
 /// The coroutine that waits for a request in the running event loop.

@@ -45,6 +45,20 @@ class Blocking(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "no option dedline"):
             drive.read_at(0, 512, dedline=1.0)
 
+    def test_a_deadline_is_guaranteed_or_the_request_is_refused(self):
+        with tempfile.TemporaryDirectory() as directory:
+            emulated = f"emulated:savvio10k2?backing={directory}/drive.img"
+            with headtime.Drive(emulated, policy="cds-scan") as drive:
+                done = drive.read_at(0, 4096, deadline=3600, guaranteed="refuse").wait()
+                self.assertTrue(done.guaranteed)
+                with self.assertRaises(headtime.InfeasibleError) as refused:
+                    drive.read_at(0, 4096, deadline=0.001, guaranteed="refuse").wait()
+                self.assertIn("cannot be guaranteed", str(refused.exception))
+                done = drive.read_at(0, 4096, deadline=0.001, guaranteed="best-effort").wait()
+                self.assertFalse(done.guaranteed)
+                with self.assertRaisesRegex(ValueError, "expected .refuse. or .best-effort."):
+                    drive.read_at(0, 4096, guaranteed="yes")
+
     def test_a_batch_has_response_times_and_all_results(self):
         drive = headtime.Drive("memory:64MiB")
         done = drive.batch((drive.read_at(n * 4096, 4096) for n in range(2000)), deadline=60).wait()

@@ -181,9 +181,13 @@ impl Scheduler {
     /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`. In
     /// debug builds, when the extent is not as above.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
+        self.submit_as(now, request, self.priority_of(&request))
+    }
+
+    /// The priority of a request that has none of its own.
+    pub(super) fn priority_of(&self, request: &Request) -> IoPriority {
         let terms = self.shares.terms(request.tenant());
-        let of_terms = terms.map(|terms| IoPriority::default_of(terms.priority));
-        self.submit_as(now, request, of_terms.unwrap_or(IoPriority::DEFAULT))
+        terms.map_or(IoPriority::DEFAULT, |terms| IoPriority::default_of(terms.priority))
     }
 
     fn submit_as(&mut self, now: Instant, request: Request, priority: IoPriority) -> Admission {

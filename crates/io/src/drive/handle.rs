@@ -12,7 +12,7 @@ use crate::drive::link::DriveLink;
 use crate::drive::pending::{Pending, StartWhenRoom};
 use crate::drive::scan_feed::ScanFeed;
 use crate::drive_identity::DriveIdentity;
-use crate::engine::mailbox::{Message, OnDone};
+use crate::engine::mailbox::{DeadlineAnswer, Message, OnDone};
 use crate::engine::recent::RecentWork;
 use crate::engine::scan_queue::{ScanQueue, ScanStart, WriteMarks};
 use crate::engine::slow::SlowRequest;
@@ -127,7 +127,7 @@ impl DriveHandle {
     /// As [`DriveHandle::submit`].
     pub fn submit_boxed(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let permit = self.link.admit(&io)?;
-        self.link.submit(io, permit, RealClock.now(), on_done)
+        self.link.submit(io, permit, RealClock.now(), &DeadlineAnswer::default(), on_done)
     }
 
     /// Starts a request, to be awaited or waited for.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use headtime_sched::{Op, Request, RequestId};
 use headtime_units::{Instant, SectorSize, Sectors};
 
-use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message, OnDone, Permit};
+use crate::engine::mailbox::{
+    ActiveRequest, Callback, DeadlineAnswer, Mailbox, Message, OnDone, Permit,
+};
 use crate::engine::runner::EngineRunner;
 use crate::kernel_settings::KernelWatch;
 use crate::model::ModelInUse;
@@ -52,6 +54,7 @@ impl DriveLink {
         io: Io,
         permit: Permit,
         submitted: Instant,
+        answer: &DeadlineAnswer,
         on_done: OnDone,
     ) -> Result<RequestId, SubmitError> {
         let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
@@ -66,8 +69,9 @@ impl DriveLink {
             fua: (io.fua && io.op.changes_sectors()) || durable,
             deadline: io.deadline.map(|span| submitted + span),
         };
-        let active =
-            ActiveRequest::new(request, io.priority, io.data, Callback::new(on_done), permit);
+        let answer = io.if_infeasible.map(|if_infeasible| (if_infeasible, Arc::clone(answer)));
+        let on_done = Callback::new(on_done);
+        let active = ActiveRequest::new(request, io.priority, answer, io.data, on_done, permit);
         match self.runner.send(Message::Submit(active)) {
             Ok(()) => Ok(id),
             Err(returned) => {

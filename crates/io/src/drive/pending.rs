@@ -11,11 +11,12 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use headtime_sched::RequestId;
+use headtime_sched::{Promise, RequestId};
 
 use crate::drive::link::DriveLink;
 use crate::drive::slot::Slot;
 use crate::engine::capacity::QueuePosition;
+use crate::engine::mailbox::DeadlineAnswer;
 use crate::request::{Io, IoDone, SubmitError};
 
 /// An accepted request, from `DriveHandle::start`. Await it, or call [`wait`](Pending::wait).
@@ -29,6 +30,7 @@ use crate::request::{Io, IoDone, SubmitError};
 pub struct Pending {
     id: RequestId,
     slot: Arc<Slot<IoDone>>,
+    answer: DeadlineAnswer,
     link: Arc<DriveLink>,
     cancel_on_drop: bool,
 }
@@ -45,14 +47,22 @@ impl Pending {
         let slot = Arc::new(Slot::new());
         let filled = Arc::clone(&slot);
         let on_done = Box::new(move |done| filled.fill(done));
-        let id = link.submit(io.clone(), permit, submitted, on_done)?;
-        Ok(Self { id, slot, link: Arc::clone(link), cancel_on_drop: false })
+        let answer = DeadlineAnswer::default();
+        let id = link.submit(io.clone(), permit, submitted, &answer, on_done)?;
+        Ok(Self { id, slot, answer, link: Arc::clone(link), cancel_on_drop: false })
     }
 
     /// The request's id at its drive.
     #[must_use]
     pub fn id(&self) -> RequestId {
         self.id
+    }
+
+    /// The answer to the deadline of a request that was to be [guaranteed](Io::guaranteed): `None`
+    /// in the few microseconds before, and for other or refused requests.
+    #[must_use]
+    pub fn answer(&self) -> Option<Promise> {
+        self.answer.get().copied()
     }
 
     /// Returns true if the result is available.

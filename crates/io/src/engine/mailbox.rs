@@ -8,13 +8,13 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ScanPriority,
-    ShareChange, ShareRefusal, StreamId,
+    Belief, FillSettings, IfInfeasible, IoPriority, PendingSectors, Promise, Request, RequestId,
+    ScanPriority, ShareChange, ShareRefusal, StreamId,
 };
 use headtime_units::Instant;
 
@@ -42,6 +42,8 @@ pub(crate) struct ActiveRequest {
     pub(crate) request: Request,
     /// Gives the request a deadline if it has none.
     pub(crate) priority: Option<IoPriority>,
+    /// The place of the answer to its deadline, and what to do if that cannot be guaranteed.
+    pub(crate) answer: Option<(IfInfeasible, DeadlineAnswer)>,
     pub(crate) data: Bytes,
     /// `None` once the request was cancelled and its owner informed.
     pub(crate) on_done: Option<Callback>,
@@ -56,10 +58,14 @@ pub(crate) struct ActiveRequest {
     pub(crate) marks: [AccountMark; 2],
 }
 
+/// The place of the answer to a deadline; empty before it.
+pub(crate) type DeadlineAnswer = Arc<OnceLock<Promise>>;
+
 impl ActiveRequest {
     pub(crate) fn new(
         request: Request,
         priority: Option<IoPriority>,
+        answer: Option<(IfInfeasible, DeadlineAnswer)>,
         data: Bytes,
         on_done: Callback,
         permit: Permit,
@@ -67,6 +73,7 @@ impl ActiveRequest {
         Self {
             request,
             priority,
+            answer,
             data,
             on_done: Some(on_done),
             permit,

@@ -32,9 +32,9 @@ use crate::request::{IfInfeasible, Promise};
 use crate::tunables::IoPriority;
 
 impl Scheduler {
-    /// As [`Scheduler::submit_with_priority`], for a request whose deadline is answered: either it
-    /// is guaranteed, or what `if_infeasible` says. A request without a deadline is answered best
-    /// effort and not counted.
+    /// As [`Scheduler::submit_with_priority`], or without a priority [`Scheduler::submit`], for a
+    /// request whose deadline is answered: either it is guaranteed, or what `if_infeasible` says. A
+    /// request without a deadline is answered best effort and not counted.
     ///
     /// # Errors
     /// Any [`Refusal`]; nothing changed then, except for the count.
@@ -45,11 +45,12 @@ impl Scheduler {
         &mut self,
         now: Instant,
         request: Request,
-        priority: IoPriority,
+        priority: Option<IoPriority>,
         if_infeasible: IfInfeasible,
     ) -> Result<Promise, Refusal> {
         self.advance(now);
-        let request = self.with_deadline_of(request, priority);
+        let request = priority.map_or(request, |own| self.with_deadline_of(request, own));
+        let priority = priority.unwrap_or_else(|| self.priority_of(&request));
         let Some(deadline) = request.deadline else {
             return self.enter(request, priority, None).map(|()| Promise::BestEffort);
         };

@@ -211,7 +211,7 @@ fn case(policy: Box<dyn Policy>, numbers: &mut Numbers, counts: &mut Counts) {
                 let answer = scheduler.submit_answered(
                     now,
                     request,
-                    IoPriority::DEFAULT,
+                    Some(IoPriority::DEFAULT),
                     IfInfeasible::BestEffort,
                 );
                 if answer == Ok(Promise::Guaranteed) {
@@ -285,7 +285,12 @@ fn the_example_of_the_paper_is_guaranteed_as_far_as_the_chain_holds() {
     let mut session = setup("ds-scan:estimate_ms=3");
     let mut answer = |id, ms, otherwise| {
         let request = due(read(id, id * 9, 1), ms);
-        session.scheduler.submit_answered(session.now, request, IoPriority::DEFAULT, otherwise)
+        session.scheduler.submit_answered(
+            session.now,
+            request,
+            Some(IoPriority::DEFAULT),
+            otherwise,
+        )
     };
     assert_eq!(answer(0, 4, IfInfeasible::Refuse), Ok(Promise::Guaranteed));
     let refused = Refusal::Infeasible { within: Nanos::from_ms(5) };
@@ -302,7 +307,7 @@ fn the_example_of_the_paper_is_guaranteed_as_far_as_the_chain_holds() {
     let answer = |session: &mut crate::session::Session, request| {
         let now = session.now;
         let priority = IoPriority::DEFAULT;
-        session.scheduler.submit_answered(now, request, priority, IfInfeasible::BestEffort)
+        session.scheduler.submit_answered(now, request, Some(priority), IfInfeasible::BestEffort)
     };
     assert_eq!(answer(&mut session, far), Ok(Promise::BestEffort));
     // Nor is a request guaranteed that waits for another, or beside a flush.

@@ -274,7 +274,7 @@ impl SchedulerApi for Front {
             return self.inner.submit(now, request);
         }
         let answer = IfInfeasible::BestEffort;
-        let answer = self.inner.submit_answered(now, request, IoPriority::DEFAULT, answer);
+        let answer = self.inner.submit_answered(now, request, Some(IoPriority::DEFAULT), answer);
         answer.map_or_else(Admission::Refused, |_| Admission::Accepted)
     }
 
