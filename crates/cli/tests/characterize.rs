@@ -160,7 +160,7 @@ fn a_run_that_is_interrupted_or_killed_goes_on_and_finds_the_same_drive() {
             assert!(said.contains("--resume continues"), "{said}");
         }
         let kept = std::fs::read_to_string(&state).expect("a state is left");
-        assert!(kept.starts_with("headtime-probe 5\n"), "{kept:.80}");
+        assert!(kept.starts_with("headtime-probe 6\n"), "{kept:.80}");
     }
     // Another drive's state, or a damaged one, is not mixed into this one.
     let other = characterize(&["simulated:maxtor-20gb@nocache", "-o", text(&out), "--resume"]);
