@@ -491,6 +491,16 @@ fn rates_under(policy: &str, drive: &str, streams: &[&str]) -> Vec<f64> {
 const PAGE_CACHE: &str = "{ process = { kind = 'writer', file = '1GiB', memory = '256MiB' }, \
     size = '256KiB', think = '1ms', range = '10%..40%' }";
 
+/// Cached reads of a lone run go as one command: this drive takes one at a time, and each costs its
+/// overhead.
+#[test]
+fn the_reads_of_a_lone_run_are_merged() {
+    let reader = ["{ clients = 8, positions = 1, run = 'sequential', size = '4KiB' }"];
+    let rate = |policy| rates_under(policy, "deskstar34gxp", &reader)[0];
+    let (own, drive) = (rate("headtime"), rate("firmware"));
+    assert!(own > 1.3 * drive, "{own} of {drive}");
+}
+
 #[test]
 fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
     let reader = "{ process = 'reader', think = '20us', range = '60%..90%' }";

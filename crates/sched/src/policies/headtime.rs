@@ -178,8 +178,10 @@ impl Headtime {
         let needs_arm = |command: &Outstanding| {
             command.target.op.moves_head() && !self.is_beside_arm(view, command)
         };
-        let goes =
-            |hit: &Queued| view.outstanding.iter().any(needs_arm) || self.is_of_only_run(view, hit);
+        let goes = |hit: &Queued| {
+            view.outstanding.iter().any(needs_arm)
+                || is_cached_write(&hit.request) && self.is_of_only_run(view, hit)
+        };
         match hit.map(|hit| (Choice::one(Some(hit.ticket)), goes(hit))) {
             Some((hit, true)) => hit,
             hit => match (self.next_in_turns(view, tenant), hit) {
