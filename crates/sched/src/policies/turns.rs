@@ -6,7 +6,8 @@
 //! of its reservation has enough for its first request. Entitled tenants go first, the earliest
 //! deadline first. If each request is a turn, the deadline is the time at which the bucket has, or
 //! would have, enough for the request, as published. If turns are runs, it is the time at which the
-//! bucket was, or would be, level; within one period the tenant with the oldest last run goes.
+//! bucket was, or would be, level; of those at most half a period later than the earliest, the
+//! tenant with the oldest last run goes.
 //! Without an entitled tenant there is *slack*, which goes to the tenant with the least recent
 //! charge, absolute (*fair*) or relative to its reservation (*proportional*). If the waiting
 //! tenants have reserved the whole drive there is no slack, and the earliest deadline goes even
@@ -43,6 +44,7 @@
 //! run ends.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use headtime_units::{Instant, Nanos, Share};
 
@@ -288,8 +290,9 @@ impl Turns {
         self.fit_period(view);
         let open = shares.waiting(flushes).filter(|state| state.opens() <= now);
         let nothing_left = !self.period.is_zero() && reserved_by(open) == Share::WHOLE;
+        let half = i128::from(self.period.long().as_ns() / 2);
         let (mut opens, mut weights) = (Instant::NEVER, 0_u64);
-        let mut first: Option<(Entitlement, &'a TenantState)> = None;
+        let mut dues: Vec<(Entitlement, &'a TenantState)> = Vec::new();
         let mut least: Option<(Offered, &'a TenantState)> = None;
         for state in shares.waiting(flushes) {
             if state.opens() > now {
@@ -298,18 +301,16 @@ impl Turns {
             }
             let (weight, priority) = (self.slack.weight(state), state.terms().priority);
             weights += weight;
-            let key = Entitlement::of(state, self.period.long(), now, &cost)
-                .after(self.last_run_of(state))
-                .or_soon(nothing_left);
-            if key.due_in_ns < i128::MAX && first.as_ref().is_none_or(|(first, _)| key < *first) {
-                first = Some((key, state));
+            let key = Entitlement::of(state, self.period.mean(), now, &cost);
+            if key.due_in_ns < i128::MAX {
+                dues.push((if nothing_left { key.or_soon(half) } else { key }, state));
             }
             let key = Offered { priority, used: state.recent(now) / weight as f64 };
             if least.as_ref().is_none_or(|(least, _)| key.is_before(least)) {
                 least = Some((key, state));
             }
         }
-        let entitled = first.filter(|(key, _)| key.entitled || nothing_left);
+        let entitled = self.first_of(&dues, half).filter(|(key, _)| key.entitled || nothing_left);
         let (state, is_entitled) = match (entitled, least) {
             (Some((_, state)), _) => (state, true),
             (None, Some((_, state))) => (state, false),
@@ -337,6 +338,20 @@ impl Turns {
         };
         self.note(shares, run);
         Turn::of(state, flushes)
+    }
+
+    /// The tenant whose run is next: of those due within `half` a period of the earliest, the one
+    /// with the oldest last run.
+    fn first_of<'a>(
+        &self,
+        dues: &[(Entitlement, &'a TenantState)],
+        half: i128,
+    ) -> Option<(Entitlement, &'a TenantState)> {
+        let (first, _) = dues.iter().min_by_key(|(key, _)| (key.class(), key.due_in_ns))?;
+        let alike = dues.iter().filter(|(key, _)| {
+            key.class() == first.class() && key.due_in_ns <= first.due_in_ns.saturating_add(half)
+        });
+        alike.min_by_key(|(key, state)| (self.last_run_of(state), key.due_in_ns)).copied()
     }
 
     /// Returns whether a spent run may turn out not to be, when the estimates of its requests at
@@ -549,7 +564,7 @@ impl Run {
     }
 }
 
-/// The entitlement of a tenant; the smallest goes first.
+/// The entitlement of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entitlement {
     priority: PriorityClass,
@@ -557,10 +572,6 @@ struct Entitlement {
     entitled: bool,
     /// The deadline, in nanoseconds from now; the largest number for never.
     due_in_ns: i128,
-    /// The same in whole periods, to the nearest; zero where a run is one request.
-    periods: i128,
-    /// The number of the tenant's last run.
-    last: u64,
 }
 
 impl Entitlement {
@@ -577,52 +588,26 @@ impl Entitlement {
             state.queue().oldest().map(cost)
         };
         let Some(first) = first.filter(|_| state.has_reserve()) else {
-            return Self {
-                priority,
-                entitled: false,
-                due_in_ns: i128::MAX,
-                periods: i128::MAX,
-                last: 0,
-            };
+            return Self { priority, entitled: false, due_in_ns: i128::MAX };
         };
         // If a run is more than a request, the time at which the bucket was level is decisive,
         // because periods change.
         let due_in_ns = state.due_in_ns(now, if period.is_zero() { first } else { Nanos::ZERO });
-        let (period, half) = (i128::from(period.as_ns()), i128::from(period.as_ns() / 2));
-        let periods = if period == 0 { 0 } else { (due_in_ns + half).div_euclid(period) };
-        Self { priority, entitled: state.due_in_ns(now, first) <= 0, due_in_ns, periods, last: 0 }
-    }
-
-    /// The same with the number of the tenant's last run.
-    fn after(self, last: Option<u64>) -> Self {
-        Self { last: last.unwrap_or(0), ..self }
+        Self { priority, entitled: state.due_in_ns(now, first) <= 0, due_in_ns }
     }
 
     /// The same where the whole drive is reserved: then each tenant has one run in a round, and a
-    /// tenant due within half a period counts as entitled. Real time has no precedence for that.
-    fn or_soon(self, nothing_left: bool) -> Self {
-        if self.entitled || !nothing_left || self.periods > 0 {
+    /// tenant due within `half` a period counts as entitled. Real time has no precedence for that.
+    fn or_soon(self, half: i128) -> Self {
+        if self.entitled || self.due_in_ns >= half {
             return self;
         }
         Self { entitled: true, priority: self.priority.max(PriorityClass::BestEffort), ..self }
     }
 
-    /// The sort key: entitled tenants before others; entitled ones by priority first; then by time
-    /// in whole periods, and within one by the oldest last run.
-    fn rank(&self) -> (bool, Option<PriorityClass>, i128, u64, i128) {
-        (
-            !self.entitled,
-            self.entitled.then_some(self.priority),
-            self.periods,
-            self.last,
-            self.due_in_ns,
-        )
-    }
-}
-
-impl PartialOrd for Entitlement {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.rank().cmp(&other.rank()))
+    /// The first part of the sort key: entitled tenants before others, and these by priority.
+    fn class(&self) -> (bool, Option<PriorityClass>) {
+        (!self.entitled, self.entitled.then_some(self.priority))
     }
 }
 

@@ -208,6 +208,29 @@ fn tenants_with_endless_requests_get_their_reservations() {
     }
 }
 
+/// Time that is charged to neither raises both buckets: if one passed a bound before the other, it
+/// would have two runs before the other's next.
+#[test]
+fn time_charged_to_nobody_does_not_change_the_order_of_runs() {
+    for alone in [50, 100, 200, 400] {
+        let mut session = Setup::of("headtime").start();
+        for (volume, share) in [(0, 70.0), (1, 30.0)] {
+            let set = session.scheduler.set_share(session.now, tenant(volume), reserving(share));
+            assert_eq!(set, Ok(()));
+        }
+        saturated(&mut session, 1, alone);
+        saturated(&mut session, 2, 4_000);
+        for second in 0..80 {
+            for own in 0..3 {
+                let id = 1_000_000_000 + second * 10 + own;
+                session.accept(of_volume(VolumeId::INTERNAL.0, read(id, id % CAPACITY, 1)));
+            }
+            let share = saturated(&mut session, 2, 1_000)[0];
+            assert!((share - 0.7).abs() < 0.05, "{second} s, after {alone} ms alone: {share}");
+        }
+    }
+}
+
 /// The server's own requests have no reservation and cannot have one. Without precedence they would
 /// wait as long as two clients have reserved the drive and use it.
 #[test]
