@@ -75,8 +75,6 @@ struct Run {
     /// Its requests that have not finished, by address.
     held: Vec<(Lba, RequestId)>,
     last: Instant,
-    /// The time until which the next request is in time, once none is left.
-    awaited: Option<Instant>,
     /// True if its process or connection has sent a request elsewhere since then.
     is_elsewhere: bool,
     /// The transfer time of a sector; 0 before it is known.
@@ -247,7 +245,22 @@ impl Streams {
         let elsewhere = habits.filter(|_| run.is_some_and(|run| run.is_elsewhere));
         let comes = elsewhere.and_then(|habits| habits.pauses_elsewhere.came());
         let comes = comes.unwrap_or_else(|| habits.map_or(1.0, Habits::comes));
-        Nanos::from_ns((change.as_ns() as f64 * comes) as u64)
+        part(change, comes)
+    }
+
+    /// The longest wait for the next request of a rest of which none is held, as for that of a run.
+    pub(crate) fn longest_wait_for_rest(
+        &mut self,
+        now: Instant,
+        rest: VolumeId,
+        change: Nanos,
+    ) -> Nanos {
+        let account = self.rests.entry(rest).or_default();
+        if account.awaited.is_none() {
+            account.awaited = Some(now + change);
+            account.pauses.add();
+        }
+        part(change, account.pauses.came().unwrap_or(1.0))
     }
 
     /// The owners of the requests in the queue of the view, runs with their first request by
@@ -345,11 +358,11 @@ impl Streams {
         match run {
             Some(id) => {
                 if !self.runs[&id].is_long {
-                    self.rests.entry(request.volume).or_default().think.submitted(now);
+                    self.rests.entry(request.volume).or_default().goes_on(now);
                 }
                 self.join(id, now, request);
             }
-            None => self.rests.entry(request.volume).or_default().think.submitted(now),
+            None => self.rests.entry(request.volume).or_default().goes_on(now),
         }
     }
 
@@ -359,7 +372,7 @@ impl Streams {
             return;
         };
         let Some(left) = self.runs.get_mut(&awaited) else { return };
-        if left.awaited.is_some_and(|until| now <= until)
+        if left.account.awaited.is_some_and(|until| now <= until)
             && let Some(habits) = self.habits.get_mut(&left.kind)
         {
             left.is_elsewhere = true;
@@ -402,8 +415,8 @@ impl Streams {
             run.account.think.finished(finished);
         }
         if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| run.held.is_empty()) {
-            run.awaited = run.account.think.awaited_until(change);
-            if run.awaited.is_some() {
+            run.account.awaited = run.account.think.awaited_until(change);
+            if run.account.awaited.is_some() {
                 habits.pauses.add();
                 self.awaited.insert(run.stream, id);
             }
@@ -486,7 +499,6 @@ impl Streams {
             length: length - len.get(),
             held: Vec::new(),
             last: now,
-            awaited: None,
             is_elsewhere: false,
             sector_ns: 0.0,
             account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
@@ -515,7 +527,7 @@ impl Streams {
         let paced = f64::from(u8::from(core::mem::take(&mut run.any_finished)));
         run.paced += (paced - run.paced) / 16.0;
         if let Some(habits) = self.habits.get_mut(&run.kind) {
-            let in_time = run.awaited.take().is_some_and(|until| now <= until);
+            let in_time = run.account.awaited.take().is_some_and(|until| now <= until);
             let came = f64::from(u8::from(in_time));
             habits.pauses.came += came;
             if core::mem::take(&mut run.is_elsewhere) {
@@ -604,6 +616,11 @@ impl Run {
 
 pub(crate) fn is_rest(owner: Owner) -> bool {
     matches!(owner, Owner::Rest(_))
+}
+
+/// So much of a time.
+fn part(time: Nanos, share: f64) -> Nanos {
+    Nanos::from_ns((time.as_ns() as f64 * share) as u64)
 }
 
 /// The place of a candidate: ends scatter by a multiplication with 2⁶⁴ over the golden ratio.

@@ -272,7 +272,8 @@ impl StreamTurns {
                 return Some(StreamTurn::Visit(run));
             }
             let own = |queued: &Queued| self.streams.run_of(queued.request.id) == Some(run);
-            expected(view, &think, self.streams.longest_wait(run, change), own)
+            let longest = self.streams.longest_wait(run, change);
+            expected(view, &think, longest, any_at_drive(view, own))
         });
         let waits_since = match (next, visit.waits_since) {
             (Some(StreamTurn::Expected(_)), None) => {
@@ -356,13 +357,15 @@ impl StreamTurns {
         change: Nanos,
     ) -> Option<StreamTurn> {
         let turn = self.turns.get_mut(&tenant)?;
+        let own = |queued: &Queued| self.streams.owner(&queued.request) == turn.owner;
+        let at_drive = any_at_drive(view, own);
         let longest = match turn.owner {
             Owner::Run(run) => self.streams.longest_wait(run, change),
             Owner::Writes(_) => return None,
-            Owner::Rest(_) => change,
+            Owner::Rest(_) if at_drive => change,
+            Owner::Rest(rest) => self.streams.longest_wait_for_rest(view.now, rest, change),
         };
-        let own = |queued: &Queued| self.streams.owner(&queued.request) == turn.owner;
-        let waits = expected(view, &account.think, longest, own)?;
+        let waits = expected(view, &account.think, longest, at_drive)?;
         if matches!(waits, StreamTurn::Expected(_)) && turn.waits_since.is_none() {
             turn.waits_since = Some(view.now);
             self.waits.begun += 1;
@@ -431,18 +434,18 @@ fn abutting<'a>(
 
 /// The wait for the next request, at most `longest` after the last: for a command at the drive or,
 /// if none of its own is, for the time by which the request is expected; `None` if it does not pay.
-fn expected(
-    view: &View<'_>,
-    think: &Think,
-    longest: Nanos,
-    own: impl Fn(&Queued) -> bool,
-) -> Option<StreamTurn> {
+fn expected(view: &View<'_>, think: &Think, longest: Nanos, at_drive: bool) -> Option<StreamTurn> {
     think.worth(longest)?;
-    if view.outstanding.iter().flat_map(|command| &command.requests).any(own) {
+    if at_drive {
         return Some(StreamTurn::AtDrive);
     }
     let until = think.awaited_until(longest).filter(|until| *until > view.now)?;
     Some(StreamTurn::Expected(until))
+}
+
+/// Returns whether a request at the drive is one of `own`.
+fn any_at_drive(view: &View<'_>, own: impl Fn(&Queued) -> bool) -> bool {
+    view.outstanding.iter().flat_map(|command| &command.requests).any(own)
 }
 
 /// The cost of a change to another owner: a seek over a third of the cylinders, the mean of random

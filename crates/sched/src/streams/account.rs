@@ -1,7 +1,8 @@
 //! The disk time that an owner has used, and the parts of the volumes' shares.
 
-use headtime_units::Nanos;
+use headtime_units::{Instant, Nanos};
 
+use super::habits::Pauses;
 use super::think::Think;
 use crate::request::VolumeId;
 
@@ -16,11 +17,22 @@ pub(crate) struct Account {
     pub(super) weight: f64,
     /// The think time of its client.
     pub(crate) think: Think,
+    /// The time until which the next request is in time, once none is left.
+    pub(super) awaited: Option<Instant>,
+    /// The pauses of a rest; those of runs belong to their habits.
+    pub(super) pauses: Pauses,
 }
 
 impl Default for Account {
     fn default() -> Self {
-        Self { used: Nanos::ZERO, virtual_time: 0, weight: 1.0, think: Think::default() }
+        Self {
+            used: Nanos::ZERO,
+            virtual_time: 0,
+            weight: 1.0,
+            think: Think::default(),
+            awaited: None,
+            pauses: Pauses::default(),
+        }
     }
 }
 
@@ -29,6 +41,13 @@ impl Account {
     pub(crate) fn charge(&mut self, time: Nanos) {
         self.used += time;
         self.virtual_time += self.virtual_time_of(time);
+    }
+
+    /// Notes a request of a rest.
+    pub(super) fn goes_on(&mut self, now: Instant) {
+        self.think.submitted(now);
+        let in_time = self.awaited.take().is_some_and(|until| now <= until);
+        self.pauses.came += f64::from(u8::from(in_time));
     }
 
     /// The virtual time that a use of `time` takes.
