@@ -67,6 +67,8 @@ struct Run {
     paced: f64,
     /// True if any has finished since the last was submitted.
     any_finished: bool,
+    /// Its completions that no later request of it answers.
+    unanswered: u32,
     requests: u32,
     stream: StreamId,
     /// The end of the run so far, and its length.
@@ -75,8 +77,8 @@ struct Run {
     /// Its requests that have not finished, by address.
     held: Vec<(Lba, RequestId)>,
     last: Instant,
-    /// True if its process or connection has sent a request elsewhere since then.
-    is_elsewhere: bool,
+    /// True if its process or connection has answered a completion with a request elsewhere.
+    is_left: bool,
     /// The transfer time of a sector; 0 before it is known.
     sector_ns: f64,
     account: Account,
@@ -109,8 +111,8 @@ pub(crate) struct Streams {
     /// The volumes that write in bulk.
     bulk: Vec<VolumeId>,
     habits: BTreeMap<Kind, Habits>,
-    /// The run of each process or connection that is awaited.
-    awaited: BTreeMap<StreamId, RunId>,
+    /// The run that the last request of a process or connection belongs to.
+    last_of: BTreeMap<StreamId, RunId>,
     /// The number of requests held of long runs.
     held_of_long: usize,
     next_run: u64,
@@ -242,10 +244,15 @@ impl Streams {
     pub(crate) fn longest_wait(&self, id: RunId, change: Nanos) -> Nanos {
         let run = self.runs.get(&id);
         let habits = run.and_then(|run| self.habits.get(&run.kind));
-        let elsewhere = habits.filter(|_| run.is_some_and(|run| run.is_elsewhere));
+        let elsewhere = habits.filter(|_| self.is_left(id));
         let comes = elsewhere.and_then(|habits| habits.pauses_elsewhere.came());
         let comes = comes.unwrap_or_else(|| habits.map_or(1.0, Habits::comes));
         part(change, comes)
+    }
+
+    /// Returns whether the process or connection of a run has gone elsewhere.
+    pub(crate) fn is_left(&self, id: RunId) -> bool {
+        self.runs.get(&id).is_some_and(|run| run.is_left)
     }
 
     /// The longest wait for the next request of a rest of which none is held, as for that of a run.
@@ -354,7 +361,7 @@ impl Streams {
             }
             None => self.new_run(now, request),
         };
-        self.note_elsewhere(now, request.stream, run);
+        self.note_left(now, request.stream, run);
         match run {
             Some(id) => {
                 if !self.runs[&id].is_long {
@@ -366,16 +373,18 @@ impl Streams {
         }
     }
 
-    /// Notes a request of `run` where another of its process or connection is awaited.
-    fn note_elsewhere(&mut self, now: Instant, stream: StreamId, run: Option<RunId>) {
-        let Some(awaited) = self.awaited.remove(&stream).filter(|id| Some(*id) != run) else {
-            return;
+    /// Notes that a process or connection sends a request of `run`, and that it leaves another run.
+    fn note_left(&mut self, now: Instant, stream: StreamId, run: Option<RunId>) {
+        let before = match run {
+            Some(run) => self.last_of.insert(stream, run),
+            None => self.last_of.remove(&stream),
         };
-        let Some(left) = self.runs.get_mut(&awaited) else { return };
+        let left = before.filter(|_| before != run).and_then(|before| self.runs.get_mut(&before));
+        let Some(left) = left.filter(|left| left.unanswered > 0 && !left.is_left) else { return };
+        left.is_left = true;
         if left.account.awaited.is_some_and(|until| now <= until)
             && let Some(habits) = self.habits.get_mut(&left.kind)
         {
-            left.is_elsewhere = true;
             habits.pauses_elsewhere.add();
         }
     }
@@ -391,6 +400,7 @@ impl Streams {
         let run = self.run_of(finished.request.id);
         if let Some(run) = run.and_then(|run| self.runs.get_mut(&run)) {
             run.any_finished = true;
+            run.unanswered += 1;
         }
         self.gone(finished.request.id);
         if let Some(account) = self.account_mut(owner) {
@@ -418,7 +428,9 @@ impl Streams {
             run.account.awaited = run.account.think.awaited_until(change);
             if run.account.awaited.is_some() {
                 habits.pauses.add();
-                self.awaited.insert(run.stream, id);
+                if run.is_left {
+                    habits.pauses_elsewhere.add();
+                }
             }
         }
         let saves = self.habits.get(&run.kind).is_none_or(|habits| !habits.saves_nothing);
@@ -440,7 +452,7 @@ impl Streams {
 
     /// Notes that no request of `stream` will follow.
     pub(crate) fn ended(&mut self, stream: StreamId) {
-        self.awaited.remove(&stream);
+        self.last_of.remove(&stream);
         for run in self.runs.values_mut().filter(|run| run.stream == stream) {
             run.account.think.ended = true;
         }
@@ -493,13 +505,14 @@ impl Streams {
             is_long: false,
             paced: 1.0,
             any_finished: true,
+            unanswered: 0,
             requests,
             stream: request.stream,
             end: start,
             length: length - len.get(),
             held: Vec::new(),
             last: now,
-            is_elsewhere: false,
+            is_left: false,
             sector_ns: 0.0,
             account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
         };
@@ -524,13 +537,14 @@ impl Streams {
         run.last = now;
         run.stream = request.stream;
         run.account.think.submitted(now);
+        run.unanswered = run.unanswered.saturating_sub(1);
         let paced = f64::from(u8::from(core::mem::take(&mut run.any_finished)));
         run.paced += (paced - run.paced) / 16.0;
         if let Some(habits) = self.habits.get_mut(&run.kind) {
             let in_time = run.account.awaited.take().is_some_and(|until| now <= until);
             let came = f64::from(u8::from(in_time));
             habits.pauses.came += came;
-            if core::mem::take(&mut run.is_elsewhere) {
+            if core::mem::take(&mut run.is_left) {
                 habits.pauses_elsewhere.came += came;
             }
             if !run.is_long {
@@ -571,7 +585,7 @@ impl Streams {
     /// Returns whether there is room for another run, after those that are over are forgotten; if
     /// there are too many, the one that was idle longest is.
     fn has_room(&mut self, now: Instant) -> bool {
-        let Self { runs, ends, .. } = self;
+        let Self { runs, ends, last_of, .. } = self;
         runs.retain(|_, run| {
             let stays = !run.held.is_empty() || now < run.last + FORGOTTEN;
             if !stays {
@@ -579,6 +593,7 @@ impl Streams {
             }
             stays
         });
+        last_of.retain(|_, run| runs.contains_key(run));
         if runs.len() < RUNS {
             return true;
         }

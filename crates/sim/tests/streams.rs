@@ -501,6 +501,16 @@ fn the_reads_of_a_lone_run_are_merged() {
     assert!(own > 1.3 * drive, "{own} of {drive}");
 }
 
+/// The clients continue with the next run while the last requests of the one before are queued.
+#[test]
+fn the_end_of_a_run_is_served_before_the_next_begins() {
+    let runs = "{ clients = 20, positions = 1, size = '4KiB', \
+        run = { kind = 'fixed', requests = 1024 } }";
+    let rate = |policy| rates_under(policy, "deskstar34gxp@papers", &[runs])[0];
+    let (own, elevator) = (rate("headtime"), rate("mq-deadline"));
+    assert!(own > 0.95 * elevator, "{own} of {elevator}");
+}
+
 #[test]
 fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
     let reader = "{ process = 'reader', think = '20us', range = '60%..90%' }";

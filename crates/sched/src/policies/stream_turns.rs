@@ -22,6 +22,9 @@
 //! whose clients wait one by one, or if a rest had a request in the last 400 ms and its client
 //! thinks. A turn is at least two changes long.
 //!
+//! A turn goes on while requests of a run are queued whose process or connection has gone
+//! elsewhere: they are its last, and would cost a change later.
+//!
 //! A rest gives its turn up after two changes for a run that has used a whole turn less than it:
 //! runs that think, and use little time, do not wait for the backlog of others.
 //!
@@ -34,12 +37,12 @@
 //! before the others.
 //!
 //! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation).
-//! A wait saves what a change costs, times the share of pauses of such runs that ended in time with
-//! another request; once its process has sent a request elsewhere, of pauses with such a one. It
-//! lasts for the mean think time with four mean deviations, at most as long as what it saves; there
-//! is none if the mean alone is more than three quarters of that. If its process has ended, the
-//! next request is worth waiting for where another process continued the run the last time
-//! (cooperation, P3). The time of a wait is charged to the owner.
+//! A wait saves what a change costs, times the share of pauses of such runs, or of the rest, that
+//! ended in time with another request; once the run's process has sent a request elsewhere, of
+//! pauses with such a one. It lasts for the mean think time with four mean deviations, at most as
+//! long as what it saves; there is none if the mean alone is more than three quarters of that. If
+//! its process has ended, the next request is worth waiting for where another process continued the
+//! run the last time (cooperation, P3). The time of a wait is charged to the owner.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
@@ -221,7 +224,9 @@ impl StreamTurns {
             let yields = is_rest(turn.owner)
                 && used >= change * SHORTEST_CHANGES
                 && eligible.iter().any(used_less);
-            if alone || used < turn.length && !yields {
+            // Its last requests would cost a change later.
+            let is_left = matches!(turn.owner, Owner::Run(run) if self.streams.is_left(run));
+            if alone || is_left || used < turn.length && !yields {
                 if eligible.iter().any(|(owner, _)| *owner == turn.owner) {
                     self.stop_waiting(tenant, view.now, Came::Yes);
                     return StreamTurn::Of(turn.owner);
