@@ -182,11 +182,15 @@ fn a_file_and_the_loop_device_on_it_are_one_drive() {
     on_loop.listen =
         vec![format!("unix:{}", sandbox.path("other.sock").display()).parse().unwrap()];
     let message = Server::start(&on_loop).unwrap_err().to_string();
+    let listed = headtime_io::BlockDevice::list(&headtime_io::SystemPaths::default()).unwrap();
+    let of_list = listed.iter().find(|of| of.node == std::path::Path::new(&device)).unwrap();
+    let of_list = of_list.refusals().iter().map(ToString::to_string).collect::<String>();
     end(server);
     let of_file = Server::start(&config(&sandbox, "")).unwrap_err().to_string();
     run("losetup", &["-d", &device]);
     assert!(message.contains("locked by another headtime"), "{message}");
     assert!(message.contains(&image), "{message}");
+    assert!(!of_list.is_empty() && message.contains(&of_list), "{of_list} {message}");
     assert!(of_file.contains(&format!("losetup -d {device}")), "{of_file} {beside:?}");
 }
 

@@ -200,6 +200,6 @@ fn paragraph(device: &BlockDevice) -> String {
 }
 
 const AFTER_HELP: &str = "\
-The list opens and changes nothing. Users of a device are listed as far as this user may see them; \
+The list changes nothing. Users of a device are listed as far as this user may see them; \
 root sees every process.
 Name a drive by the path after `name it`: it stays with the disk, /dev/sdX does not.";

@@ -10,11 +10,11 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread};
 
-use crate::block_device::{BlockDevice, SystemPaths, backing_of, loop_device_of};
+use crate::block_device::{SystemPaths, loop_device_of};
 use crate::buffer::AlignedBuffer;
 use crate::open_error::OpenError;
 use crate::options::DriveAccess;
-use crate::sys::{is_written_by_qemu, lock_as_qemu};
+use crate::sys::lock_as_qemu;
 
 /// An open, locked file.
 #[derive(Debug)]
@@ -97,36 +97,6 @@ fn lock(path: &Path, file: &OwnedFd, access: DriveAccess) -> Result<(), OpenErro
         ))),
         None => Ok(()),
     }
-}
-
-/// Locks the file of a loop device that is a drive, so that no other drive uses it; `None` if the
-/// file is not visible from here.
-///
-/// # Errors
-/// [`OpenError::InUse`] and [`OpenError::InUseBy`], with the file as path.
-pub(crate) fn lock_backing(
-    device: &BlockDevice,
-    system: &SystemPaths,
-) -> Result<Option<OwnedFd>, OpenError> {
-    let Some(path) = backing_of(device.disk_name(), system) else { return Ok(None) };
-    let Ok(file) = open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
-    else {
-        return Ok(None);
-    };
-    // Partitions of one loop device are drives of their own.
-    let operation = match device.disk {
-        Some(_) => FlockOperation::NonBlockingLockShared,
-        None => FlockOperation::NonBlockingLockExclusive,
-    };
-    // Without locks there is nothing to find.
-    if let Err(Errno::WOULDBLOCK) = flock(&file, operation) {
-        return Err(OpenError::InUse { path });
-    }
-    if is_written_by_qemu(&file) {
-        let by = "a program of QEMU (qemu-nbd, a virtual machine)".to_owned();
-        return Err(OpenError::InUseBy { path, by });
-    }
-    Ok(Some(file))
 }
 
 pub(super) fn check_kind(path: &Path, status: &Stat) -> Result<(), OpenError> {

@@ -5,6 +5,7 @@
 //! values are `None`: a container may mask `/sys`, and only root sees the open files of other
 //! users' processes.
 
+mod backing;
 mod system;
 mod users;
 mod verdict;
@@ -13,6 +14,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub(crate) use backing::{lock_backing, loop_device_of};
 pub use system::SystemPaths;
 pub(crate) use system::{chosen, word};
 pub use users::DeviceUser;
@@ -91,7 +93,8 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// All devices that have a size, in the order of their names.
+    /// All devices that have a size, in the order of their names. The file of a loop device without
+    /// other users is locked for a moment, to find its users.
     ///
     /// # Errors
     /// The system's, when it does not show block devices at all.
@@ -102,7 +105,13 @@ impl BlockDevice {
         let devices = names_in(&class)
             .into_iter()
             .filter_map(|name| Self::in_directory(system, &class.join(name), &usage).ok());
-        Ok(devices.filter(|device| device.bytes > 0).collect())
+        let with_users_of_file = |mut device: Self| {
+            if device.users.is_empty() {
+                device.users.extend(lock_backing(&device, system).err());
+            }
+            device
+        };
+        Ok(devices.filter(|device| device.bytes > 0).map(with_users_of_file).collect())
     }
 
     /// The device with this number.
@@ -194,21 +203,6 @@ impl BlockDevice {
     pub fn disk_name(&self) -> &str {
         self.disk.as_deref().unwrap_or(&self.name)
     }
-}
-
-/// The file of a loop device.
-pub(crate) fn backing_of(device: &str, system: &SystemPaths) -> Option<PathBuf> {
-    word(&system.sys.join("class/block").join(device).join("loop/backing_file")).map(PathBuf::from)
-}
-
-/// The loop device that a file is attached to, such as `/dev/loop0`.
-pub(crate) fn loop_device_of(file: &Path, system: &SystemPaths) -> Option<String> {
-    let file = std::fs::canonicalize(file).ok()?;
-    let devices = names_in(&system.sys.join("class/block")).into_iter();
-    let attached = |device: &String| {
-        device.starts_with("loop") && backing_of(device, system).is_some_and(|path| path == file)
-    };
-    devices.filter(attached).map(|device| format!("/dev/{device}")).next()
 }
 
 impl fmt::Display for DeviceNumber {

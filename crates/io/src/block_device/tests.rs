@@ -269,6 +269,30 @@ fn a_process_that_may_write_is_a_user_and_one_that_only_reads_is_none() {
 }
 
 #[test]
+fn a_loop_device_is_in_use_while_another_drive_holds_its_file() {
+    let tree = Tree::with_sdb();
+    let directory = "devices/virtual/block/loop7";
+    let file = tree.root.path().join("disk.img");
+    for (name, text) in
+        [("dev", "7:7\n"), ("size", "2048\n"), ("loop/backing_file", file.to_str().expect("UTF-8"))]
+    {
+        tree.put(tree.system.sys.join(directory).join(name), text);
+    }
+    tree.add("loop7", "7:7", directory);
+    let held = std::fs::File::create(&file).expect("the tree is ours");
+    let refusals = || {
+        let devices = BlockDevice::list(&tree.system).expect("the tree is there");
+        let device = devices.into_iter().find(|device| device.name == "loop7").expect("listed");
+        device.refusals().iter().map(ToString::to_string).collect::<String>()
+    };
+    assert_eq!(refusals(), "");
+    held.lock().expect("no other holds it");
+    let expected = "disk.img, the file of loop7, is locked by another headtime; to free it: stop \
+        that program";
+    assert!(refusals().contains(expected), "{}", refusals());
+}
+
+#[test]
 fn what_udev_knows_is_a_reject_not_a_refusal() {
     let tree = Tree::with_sdb();
     tree.put(

@@ -44,6 +44,15 @@ pub enum DeviceUser {
         /// The program.
         program: String,
     },
+    /// Another program uses the file of the loop device.
+    OfFile {
+        /// The loop device.
+        device: String,
+        /// The file.
+        file: PathBuf,
+        /// The program.
+        by: &'static str,
+    },
 }
 
 impl DeviceUser {
@@ -64,6 +73,7 @@ impl DeviceUser {
             }
             Self::Holder { holder, .. } => format!("take {holder} down"),
             Self::Process { pid, program, .. } => format!("stop {program} (process {pid})"),
+            Self::OfFile { .. } => "stop that program".to_owned(),
         }
     }
 
@@ -79,7 +89,7 @@ impl DeviceUser {
     /// Returns true if the use ends with a process.
     #[must_use]
     pub fn is_process(&self) -> bool {
-        matches!(self, Self::Process { .. })
+        matches!(self, Self::Process { .. } | Self::OfFile { .. })
     }
 }
 
@@ -96,6 +106,9 @@ impl fmt::Display for DeviceUser {
             }
             Self::Process { device, pid, program } => {
                 write!(f, "{device} is open for writing by {program} (process {pid})")
+            }
+            Self::OfFile { device, file, by } => {
+                write!(f, "{}, the file of {device}, is locked by {by}", file.display())
             }
         }
     }

@@ -21,11 +21,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::backend::OpenedDrive;
-use crate::backend::file::lock_backing;
 use crate::backend::file_drive::mover;
 use crate::backend::pool::Pool;
 use crate::backend::store::Store;
-use crate::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths};
+use crate::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths, lock_backing};
 use crate::kernel_settings::{KernelWatch, KnobGuard, KnobOutcome, KnobReport, RawOptions};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
@@ -68,7 +67,8 @@ pub(crate) fn open(
     let device = look_at(path, raw, options.access)?;
     let file = claim(path, options, device.as_ref())?;
     let backing = match &device {
-        Some(device) => lock_backing(device, &raw.system)?,
+        Some(device) => lock_backing(device, &raw.system)
+            .map_err(|user| refused(path, DeviceRefusal::InUse(vec![user])))?,
         None => None,
     };
     let Shape { sector_size, physical_block, bytes } = Shape::of(path, &file)?;
