@@ -94,6 +94,15 @@ fn what_cannot_be_served_is_refused_with_the_remedy() {
     std::fs::write(sandbox.path("drive.img"), &bytes).unwrap();
     let foreign = refused(&volume("a", 8));
     assert!(foreign.contains("other content"), "{foreign}");
+    // What cannot be served after the initialization must not destroy the content.
+    for (volumes, expected) in [
+        (volume("a", 8) + &volume("b", 64), "54 MiB is free"),
+        (volume("a", 8) + "burst = \"1h\"\n", "burst"),
+        (volume("a", 8) + "reserve = \"60%\"\n" + &volume("b", 8) + "reserve = \"50%\"\n", "40 %"),
+    ] {
+        let message = refused(&format!("initialize = true\n{volumes}"));
+        assert!(message.contains(expected), "{message}");
+    }
     assert!(
         std::fs::read(sandbox.path("drive.img")).unwrap() == bytes,
         "a refused drive was written to"

@@ -14,7 +14,7 @@ use crate::connection::Shared;
 use crate::http::HttpListener;
 use crate::server::{StartError, drive_options, served_content, specs};
 use crate::tls::Tls;
-use crate::volumes::{DriveShape, StoreError, VolumeSpec, shares};
+use crate::volumes::{DriveShape, StoreError, VolumeSpec};
 
 /// A drive as a start would find it.
 struct DriveOnTrial {
@@ -148,10 +148,6 @@ impl Config {
         table.ensure_all(&specs)?;
         if self.read_only && table != *store.table() {
             return Err(StoreError::ReadOnly);
-        }
-        for volume in table.volumes() {
-            shares::check(volume, table.shape().sector)
-                .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::export::{Blocks, Export, Exports, Rotation};
 use crate::volumes::existing::SettingsFile;
 use crate::volumes::{
     AREA_BYTES, Ensured, LiveVolume, StoreError, TableState, Volume, VolumeSpec, VolumeStore,
-    shares,
+    VolumeTable, shares,
 };
 
 /// A volume of the drive.
@@ -44,7 +44,8 @@ impl<'a> ServedContent<'a> {
         }
     }
 
-    /// Opens the table of volumes.
+    /// Opens the table of volumes. A table in which the requested volumes cannot be served changes
+    /// nothing on the drive.
     ///
     /// # Panics
     /// If the whole drive is served, which has no table.
@@ -53,13 +54,15 @@ impl<'a> ServedContent<'a> {
         disk: &dyn Disk,
         config: &Config,
     ) -> Result<(VolumeStore, Option<TableState>), StoreError> {
+        let specs = self.specs();
+        let check = |table: &VolumeTable| check(table, specs, config.reservable());
         let (mut store, opening) = match self {
             Self::Volumes { .. } if config.read_only => {
                 let (store, opening) = VolumeStore::open_read_only(disk)?;
                 (store, Some(opening))
             }
             Self::Volumes { initialize, .. } => {
-                let (store, opening) = VolumeStore::open(disk, initialize)?;
+                let (store, opening) = VolumeStore::open_if(disk, initialize, check)?;
                 (store, Some(opening))
             }
             Self::Existing { drive, settings, .. } => {
@@ -67,9 +70,30 @@ impl<'a> ServedContent<'a> {
             }
             Self::Whole { .. } => unreachable!("a drive that is served whole has no table"),
         };
+        check(store.table())?;
         store.set_reservable(config.reservable());
         Ok((store, opening))
     }
+}
+
+/// Checks that these volumes could be made on a drive with this table, and served.
+fn check(table: &VolumeTable, specs: &[VolumeSpec], reservable: Share) -> Result<(), StoreError> {
+    let mut table = table.clone();
+    table.set_reservable(reservable);
+    table.ensure_all(specs)?;
+    let served = table.volumes().iter().filter(|volume| is_served(volume, specs));
+    for volume in served {
+        shares::check(volume, table.shape().sector)
+            .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
+    }
+    Ok(())
+}
+
+/// Returns whether a server to which these volumes are named serves this one.
+fn is_served(volume: &Volume, specs: &[VolumeSpec]) -> bool {
+    specs.is_empty()
+        || volume.settings.always_served
+        || specs.iter().any(|spec| spec.name == volume.name)
 }
 
 /// The volumes and exports of a drive.
@@ -127,7 +151,7 @@ impl Contents {
         let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)
         {
             Some(index) => Some(done[index]),
-            None => (specs.is_empty() || volume.settings.always_served).then_some(Ensured::Reused),
+            None => is_served(volume, specs).then_some(Ensured::Reused),
         };
         let report = |volume: &Volume| VolumeReport {
             volume: volume.clone(),
@@ -140,8 +164,6 @@ impl Contents {
         let kept = (reservable != Share::WHOLE).then_some(ShareChange::Reservable(reservable));
         let mut changes: Vec<ShareChange> = kept.into_iter().collect();
         for volume in served().map(|report| &report.volume) {
-            shares::check(volume, shape.sector)
-                .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
             changes.extend(shares::changes(None, Some(volume), shape.sector));
         }
         if !changes.is_empty() {

@@ -94,7 +94,18 @@ impl VolumeStore {
     /// See [`StoreError`]. After a failed write the drive holds the old table, the new one, or none
     /// yet.
     pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, TableState), StoreError> {
+        Self::open_if(disk, initialize, |_| Ok(()))
+    }
+
+    /// Opens a drive if `check` accepts its table, which is empty on a new drive. Nothing is
+    /// written before.
+    pub(crate) fn open_if(
+        disk: &dyn Disk,
+        initialize: bool,
+        check: impl FnOnce(&VolumeTable) -> Result<(), StoreError>,
+    ) -> Result<(Self, TableState), StoreError> {
         let opened = Self::read(disk, initialize)?;
+        check(opened.metadata.table())?;
         carry_out(disk, opened.steps)
             .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
         let access = DriveAccess::ReadWrite;

@@ -444,7 +444,7 @@ impl VolumeTable {
     }
 
     /// Sets the share of the drive's time that may be reserved.
-    pub(super) fn set_reservable(&mut self, share: Share) {
+    pub(crate) fn set_reservable(&mut self, share: Share) {
         self.reservable = share;
     }
 
