@@ -139,9 +139,9 @@ pub struct DriveOptions {
     /// The maximum number of commands at the drive, regardless of the policy. `None` leaves it to
     /// the policy.
     pub outstanding: Option<usize>,
-    /// The size in bytes of the file to create if the locator is a path and no file exists there.
-    /// The new file is sparse. An emulated drive always creates its backing files with the size
-    /// from its profile.
+    /// The size in bytes of the file to create if the locator is a path and no file exists there;
+    /// it is rounded up to whole sectors. The new file is sparse. An emulated drive always creates
+    /// its backing files with the size from its profile.
     pub create_bytes: Option<u64>,
     /// The maximum number of requests, queued and at the drive together.
     pub max_requests: usize,

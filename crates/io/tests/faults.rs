@@ -237,10 +237,14 @@ fn what_cannot_be_a_drive_is_refused_with_a_reason() {
     assert!(refusal(&odd, DriveOptions::default()).contains("not a multiple of sectors"));
     let new = directory.path().join("new");
     assert!(
-        refusal(&new, DriveOptions { create_bytes: Some(1000), ..DriveOptions::default() })
-            .contains("truncate -s 1024")
+        refusal(&new, DriveOptions { create_bytes: Some(0), ..DriveOptions::default() })
+            .contains("truncate -s 512")
     );
     assert!(!new.exists(), "a refused drive leaves nothing behind");
+    let rounded = directory.path().join("rounded");
+    let options = DriveOptions { create_bytes: Some(1000), ..DriveOptions::default() };
+    drop(Drive::open(&Locator::Path(rounded.clone()), options).expect("whole sectors"));
+    assert_eq!(rounded.metadata().expect("it was made").len(), 1024);
     let options =
         DriveOptions { create_bytes: Some(1 << 20), max_requests: 0, ..DriveOptions::default() };
     assert!(refusal(&new, options).contains("max_requests = 0"));

@@ -84,7 +84,12 @@ fn a_server_starts_without_a_volume_and_after_its_last_one_was_removed() {
         let server = sandbox.serve("");
         assert!(server.uris().is_empty(), "{start}");
         let mut orders = control(&server);
-        done(&mut orders, "volume.add", &order("a", &[("size", "1MiB")]));
+        let added = done(&mut orders, "volume.add", &order("a", &[("size", "1MB")]));
+        let note = "a has 1000448 bytes: its size was rounded up to sectors of 512 bytes";
+        assert_eq!(
+            (added.volumes[0].size_bytes, &*added.notes),
+            (1_000_448, &[note.to_owned()][..])
+        );
         runtime().block_on(async {
             let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
             assert!(matches!(client.write(0, noise(1, 4096)).await, Ok(Reply::Done)));

@@ -31,11 +31,16 @@ pub(crate) fn open(
     }
     let sector_size = FILE_SECTOR;
     let sector_bytes = u64::from(sector_size.bytes());
-    if let Some(bytes) = options.create_bytes {
+    let create_bytes = options.create_bytes.map(created_size);
+    if let Some(bytes) = create_bytes {
         check_size(path, bytes, sector_size)?;
     }
-    let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes, options.access)?;
+    let OpenFile { file, bytes, created } = OpenFile::open(path, create_bytes, options.access)?;
     check_size(path, bytes, sector_size)?;
+    if created && options.create_bytes != create_bytes {
+        tracing::warn!(path = %path.display(), bytes, "the size of the new file was rounded up to \
+            whole sectors");
+    }
     let capacity = Sectors::new(bytes / sector_bytes);
     let cache = (options.direct && try_direct(&file, sector_bytes)).into();
     let backend = mover(file, sector_bytes, cache, FILE_QUEUE_DEPTH, options.io_method, notifier)?;
@@ -71,6 +76,11 @@ pub(super) fn mover(
         Pool::start(Store::single(file, sector_bytes, cache), Arc::clone(notifier), FILE_THREADS)
             .map_err(OpenError::Engine)?;
     Ok(Box::new(ThreadedFile::new(pool)))
+}
+
+/// The size of a new file: whole sectors.
+pub(super) fn created_size(requested: u64) -> u64 {
+    requested.checked_next_multiple_of(u64::from(FILE_SECTOR.bytes())).unwrap_or(requested)
 }
 
 pub(super) fn check_size(

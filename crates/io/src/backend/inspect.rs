@@ -5,7 +5,7 @@ use std::path::Path;
 use headtime_units::{SectorSize, Sectors};
 
 use super::file::check_kind;
-use super::file_drive::{FILE_SECTOR, check_size};
+use super::file_drive::{FILE_SECTOR, check_size, created_size};
 use super::raw;
 use crate::block_device::{BlockDevice, DeviceRefusal};
 use crate::locator::Locator;
@@ -69,7 +69,7 @@ fn inspect_file(path: &Path, options: &DriveOptions) -> Result<InspectedDrive, O
             check_kind(path, &status)?;
             status.st_size as u64
         }
-        (Err(rustix::io::Errno::NOENT), Some(bytes)) => bytes,
+        (Err(rustix::io::Errno::NOENT), Some(bytes)) => created_size(bytes),
         (Err(rustix::io::Errno::NOENT), None) => {
             return Err(OpenError::NotThere { path: path.to_owned() });
         }

@@ -33,7 +33,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "create",
         takes: "SIZE",
-        summary: "when the drive is a path and nothing is there: create a file of this size",
+        summary: "when the drive is a path and nothing is there: create a file of this size, \
+            rounded up to whole sectors",
         default: "nothing is created",
         set: |config, value| value.size().map(|size| config.create = Some(size)),
     },
@@ -249,7 +250,8 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "size",
         takes: "SIZE, such as 100GiB",
-        summary: "the volume's size; may be left out for a volume that is on the drive already",
+        summary: "the volume's size, rounded up to whole sectors; may be left out for a volume \
+            that is on the drive already",
         default: "as on the drive",
         set: |volume, value| value.size().map(|size| volume.size = Some(size)),
     },

@@ -148,6 +148,10 @@ impl Contents {
         }
         let done = store.ensure(disk, specs)?;
         let table = store.table();
+        let created = specs.iter().zip(&done).filter(|(_, done)| **done == Ensured::Created);
+        for note in created.filter_map(|(spec, _)| table.rounding_note(spec)) {
+            tracing::warn!("{note}");
+        }
         let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)
         {
             Some(index) => Some(done[index]),

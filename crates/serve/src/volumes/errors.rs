@@ -83,12 +83,9 @@ pub enum VolumeError {
             has {known}"
     )]
     NoSize { name: String, known: String },
-    /// A size of zero, or not a whole number of sectors.
-    #[error(
-        "volume {name}: {} is not a whole number of sectors of {sector} bytes; request {} bytes",
-        exactly(*requested), next_multiple(*requested, *sector)
-    )]
-    Size { name: String, requested: ByteSize, sector: u32 },
+    /// A size of zero.
+    #[error("volume {name}: a size of 0 holds nothing; give a size such as 10GiB")]
+    Empty { name: String },
     /// Not enough free space, or in too many extents.
     #[error(
         "volume {name}: {} does not fit: {} is free on the drive, and a volume has at most \
@@ -153,11 +150,4 @@ fn resizing(name: &str, remembered: ByteSize, requested: ByteSize) -> String {
     } else {
         format!("set {name} size={} --cut-data`", requested.get())
     }
-}
-
-fn next_multiple(size: ByteSize, sector: u32) -> u64 {
-    size.get()
-        .max(1)
-        .checked_next_multiple_of(u64::from(sector))
-        .unwrap_or(size.get() / u64::from(sector) * u64::from(sector))
 }

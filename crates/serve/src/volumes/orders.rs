@@ -213,6 +213,7 @@ impl Volumes {
         self.check_terms(store.table(), &after, &order.name)?;
         let mut notes = self.ignored_terms_note(&after, name);
         notes.extend(extents_notes(store.table(), &after, name));
+        notes.extend(after.rounding_note(&spec));
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
@@ -266,12 +267,14 @@ impl Volumes {
             ));
         }
         notes.extend(extents_notes(store.table(), &after, name));
+        notes.extend(after.rounding_note(&spec));
         if resized {
             notes.extend(self.scans.notes_on_resizing(name));
         }
         let size = after.size_of(&changed);
         let named = self.configured.iter().find(|configured| configured.name == name);
-        if let Some(named) = named.and_then(|named| named.size).filter(|named| *named != size) {
+        let other = |named: &ByteSize| after.sectors_for(*named) != changed.extents.sectors();
+        if let Some(named) = named.and_then(|named| named.size).filter(other) {
             notes.push(format!(
                 "the configuration gives {name} {} bytes: write {} there too, or leave the size \
                 out, or the next start is refused",

@@ -50,7 +50,7 @@ pub struct Volume {
 pub struct VolumeSpec {
     /// Its name.
     pub name: String,
-    /// Its size; `None` accepts the size on the drive.
+    /// Its size, which is rounded up to whole sectors; `None` accepts the size on the drive.
     pub size: Option<ByteSize>,
     /// The change from the settings on the drive, or from the defaults for a new volume.
     pub settings: SettingsChange,
@@ -167,23 +167,38 @@ impl VolumeTable {
         ByteSize::new(self.shape.sector.bytes_of(volume.extents.sectors()))
     }
 
+    /// The number of sectors of a volume with this size.
+    pub(super) fn sectors_for(&self, size: ByteSize) -> Sectors {
+        Sectors::new(size.get().div_ceil(u64::from(self.shape.sector.bytes())))
+    }
+
+    /// The note about a size that was rounded up.
+    pub(crate) fn rounding_note(&self, spec: &VolumeSpec) -> Option<String> {
+        let (name, size) = (&spec.name, self.size_of(self.find(&spec.name)?));
+        let (bytes, sector) = (size.get(), self.shape.sector.bytes());
+        spec.size.filter(|requested| *requested != size).map(|_| {
+            format!(
+                "{name} has {bytes} bytes: its size was rounded up to sectors of {sector} bytes"
+            )
+        })
+    }
+
     /// Makes a volume exist as specified: reuses the one with this name, or allocates a new one.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
     pub fn ensure(&mut self, spec: &VolumeSpec) -> Result<Ensured, VolumeError> {
         check_name(&spec.name)?;
-        let sector = self.shape.sector;
         if let Some(volume) = self.volumes.iter().find(|volume| volume.name == spec.name) {
             let settings = spec.settings.apply_to(&volume.settings);
             check_volume(&spec.name, &settings)?;
             self.check_entries(volume, &settings, &volume.extents)?;
-            let remembered = self.size_of(volume);
-            if let Some(size) = spec.size.filter(|size| *size != remembered) {
+            let other = |size: &ByteSize| self.sectors_for(*size) != volume.extents.sectors();
+            if let Some(requested) = spec.size.filter(other) {
                 return Err(VolumeError::OtherSize {
                     name: spec.name.clone(),
-                    remembered,
-                    requested: size,
+                    remembered: self.size_of(volume),
+                    requested,
                 });
             }
             if volume.settings == settings {
@@ -203,10 +218,10 @@ impl VolumeTable {
         let Some(size) = spec.size else {
             return Err(VolumeError::NoSize { known: self.known_names(), name });
         };
-        let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
-        let Some(len) = len else {
-            return Err(VolumeError::Size { name, requested: size, sector: sector.bytes() });
-        };
+        let len = self.sectors_for(size);
+        if len.is_zero() {
+            return Err(VolumeError::Empty { name });
+        }
         let extents = allocate(self.gaps(), Lba::default(), len, MAX_EXTENTS);
         let Some(extents) = extents.map(Extents::new) else {
             return Err(VolumeError::NoSpace { name, requested: size, free: self.free() });
@@ -275,12 +290,10 @@ impl VolumeTable {
         check_volume(&name, &settings)?;
         let mut extents = before.extents.clone();
         if let Some(size) = spec.size {
-            let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
-            let len = len.ok_or_else(|| VolumeError::Size {
-                name: name.clone(),
-                requested: size,
-                sector: sector.bytes(),
-            })?;
+            let len = self.sectors_for(size);
+            if len.is_zero() {
+                return Err(VolumeError::Empty { name });
+            }
             let sectors = extents.sectors();
             if len != sectors {
                 self.check_own(&name)?;
@@ -747,11 +760,6 @@ mod tests {
                 that, or remove or shrink other volumes first"
         );
         assert_eq!(
-            text(&mut table, spec("c", 1000)),
-            "volume c: 1000 B (1000 bytes) is not a whole number of sectors of 512 bytes; request \
-                1024 bytes"
-        );
-        assert_eq!(
             text(&mut table, VolumeSpec { size: None, ..spec("c", 0) }),
             "volume c does not exist; give a size to create it, such as c=10GiB; the drive has the \
                 volumes b"
@@ -763,7 +771,22 @@ mod tests {
                 "{name}"
             );
         }
-        assert!(matches!(table.ensure(&spec("c", 0)), Err(VolumeError::Size { .. })));
+        assert!(matches!(table.ensure(&spec("c", 0)), Err(VolumeError::Empty { .. })));
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_to_whole_sectors() {
+        let mut table = table(100);
+        let odd = spec("a", 10_000_000);
+        assert_eq!(table.ensure(&odd), Ok(Ensured::Created));
+        let size = |table: &VolumeTable| table.size_of(table.find("a").unwrap()).get();
+        assert_eq!(size(&table), 10_000_384);
+        assert_eq!(table.ensure(&odd), Ok(Ensured::Reused), "the same after a restart");
+        assert!(matches!(table.ensure(&spec("a", 10_000_385)), Err(VolumeError::OtherSize { .. })));
+        table.change(&spec("a", 20_000_001), false).unwrap();
+        assert_eq!(size(&table), 20_000_256);
+        table.change(&spec("a", 20_000_000), false).expect("nothing is cut off");
+        assert_eq!(size(&table), 20_000_256);
     }
 
     #[test]
@@ -854,7 +877,7 @@ mod tests {
                 that, or remove or shrink other volumes first"
         );
         assert!(matches!(table.change(&spec("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
-        assert!(matches!(table.change(&spec("a", 1000), true), Err(VolumeError::Size { .. })));
+        assert!(matches!(table.change(&spec("a", 0), true), Err(VolumeError::Empty { .. })));
         assert!(matches!(table.change(&spec("x", MIB), true), Err(VolumeError::Unknown { .. })));
         assert!(matches!(table.add(&spec("a", MIB)), Err(VolumeError::Exists { .. })));
         assert_eq!(table, before, "invalid changes change nothing");
