@@ -68,6 +68,11 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     );
     let (_, said) = run(&["status", "--drive", drive]);
     assert!(said.contains("extents of a: LBA 2048..+16384, LBA 51200..+16384"), "{said}");
+    for (export, shares) in [("a ", "- -"), ("b ", "25 % 50 %"), ("b@bulk ", "- 10 %")] {
+        let line = said.lines().rev().find(|line| line.starts_with(export)).expect("it is listed");
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(line.ends_with(&format!(" % {shares}")), "{line}");
+    }
     let (code, said) = volume(&["grow", "a", "1GiB"]);
     assert!(code == Some(2) && said.contains("can have at most"), "{code:?}: {said}");
     let (code, said) = volume(&["grow", "a", "4MiB"]);

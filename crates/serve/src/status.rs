@@ -8,7 +8,7 @@ use headtime_sched::PolicySwitch;
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::control::ExtentStatus;
+use crate::control::{ExtentStatus, disk_time, percent};
 use crate::export::{Export, Exports};
 use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
@@ -166,6 +166,12 @@ pub struct ExportStatus {
     pub deadline_ms: Option<f64>,
     /// Its I/O priority, which may give its requests deadlines.
     pub priority: Option<String>,
+    /// The reserved share of the drive's time.
+    #[serde(default)]
+    pub reserve_percent: f64,
+    /// The limit on its share of the drive's time.
+    #[serde(default)]
+    pub limit_percent: Option<f64>,
     /// The number of clients that have it open.
     pub connections: u64,
     /// The number of unanswered requests.
@@ -225,7 +231,7 @@ impl StatusSource {
             uptime_seconds: stats.uptime.as_secs_f64(),
             model: self.model(drive),
             tunables: self.tuner.get(&[]).unwrap_or_default(),
-            volumes: stats.volumes.iter().map(|volume| self.volume(volume, drive)).collect(),
+            volumes: stats.volumes.iter().map(|volume| self.volume(volume, stats)).collect(),
             connections: stats.connections,
             shared_memory_bytes: stats.shared_memory.get(),
             impact: drive.fill.impact(),
@@ -292,12 +298,13 @@ impl StatusSource {
         }
     }
 
-    fn volume(&self, volume: &VolumeStats, now: &DriveSnapshot) -> ExportStatus {
+    fn volume(&self, volume: &VolumeStats, now: &StatsSnapshot) -> ExportStatus {
         let export = self.exports.all().into_iter().find(|export| export.name == volume.name);
         let export = export.as_deref();
         let settings = export.and_then(|export| export.volume.settings().of_class(export.class));
         let extents = |export: &Export| ExtentStatus::all_of(&export.volume.extents());
         let account = now
+            .drive
             .accounts
             .iter()
             .find(|(id, _)| *id == volume.id)
@@ -312,6 +319,8 @@ impl StatusSource {
             priority: settings
                 .and_then(|settings| settings.priority)
                 .map(|priority| priority.to_string()),
+            reserve_percent: settings.map_or(0.0, |settings| percent(settings.reserve)),
+            limit_percent: settings.and_then(|settings| settings.limit).map(percent),
             connections: volume.connections,
             in_flight: volume.in_flight,
             reads: OpStatus::of(&volume.reads),
@@ -319,7 +328,7 @@ impl StatusSource {
             others: OpStatus::of(&volume.others),
             deadline_requests: account.deadline_requests,
             deadline_misses: account.deadline_misses,
-            disk_time_ms: account.disk_time.as_ms_f64(),
+            disk_time_ms: disk_time(volume, now).as_ms_f64(),
         }
     }
 }

@@ -14,7 +14,7 @@ use headtime_console::output::{columns, print, print_json};
 
 /// Arguments of `headtime status`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: headtime status --drive /dev/disk/by-id/ata-X --json")]
+#[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// The server
     #[command(flatten)]
@@ -122,10 +122,14 @@ fn volumes(status: &ServerStatus) -> String {
         "in flight",
         "missed",
         "disk time s",
+        "used",
+        "reserve",
+        "limit",
     ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     let mean =
         |op: &OpStatus| op.response_ms_mean.map_or("-".to_string(), |mean| format!("{mean:.2}"));
+    let share = |of: Option<f64>| of.map_or("-".to_string(), |percent| format!("{percent} %"));
     for volume in &status.volumes {
         rows.push(vec![
             volume.name.clone(),
@@ -139,8 +143,17 @@ fn volumes(status: &ServerStatus) -> String {
             volume.in_flight.to_string(),
             format!("{} of {}", volume.deadline_misses, volume.deadline_requests),
             format!("{:.1}", volume.disk_time_ms / 1e3),
+            format!("{:.1} %", volume.disk_time_ms / 10.0 / status.uptime_seconds.max(1e-3)),
+            share((volume.reserve_percent > 0.0).then_some(volume.reserve_percent)),
+            share(volume.limit_percent),
         ]);
     }
-    let right = [false, true, true, false, true, true, true, true, true, true, true];
+    let mut right = [true; 14];
+    (right[0], right[3]) = (false, false);
     columns(&rows, &right)
 }
+
+const AFTER_HELP: &str = "\
+`used` is the share of the drive's time that the volume got since the server started, beside what \
+it has reserved and its limit.
+Example: headtime status --drive /dev/disk/by-id/ata-X --json";

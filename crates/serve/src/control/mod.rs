@@ -35,8 +35,10 @@ pub(crate) use handler::{ControlHandler, ServerParts};
 pub use scan_verbs::{ScanAnswer, ScanArguments};
 pub use server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
 pub(crate) use socket::{answer_clients, default_path};
+pub(crate) use top_verb::disk_time;
 pub use top_verb::{TopExport, TopSample};
 pub use verbs::{ControlVerb, VERBS};
+pub(crate) use volume_verbs::percent;
 pub use volume_verbs::{ClassStatus, ExtentStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
 
 use serde::{Deserialize, Serialize};

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{ClassId, Tenant};
+use headtime_sched::{ClassId, ShareReport, Tenant};
+use headtime_units::{Nanos, Share};
 use serde::{Deserialize, Serialize};
 
+use super::percent;
 use crate::stats::{StatsSnapshot, VolumeStats};
 use crate::volumes::VolumeClass;
 
@@ -137,28 +139,37 @@ impl TopExport {
     }
 }
 
-fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
+/// The scheduler's view of an export.
+fn share<'s>(
+    stats: &VolumeStats,
+    snapshot: &'s StatsSnapshot,
+) -> (Tenant, Option<&'s ShareReport>) {
     let (_, class) = VolumeClass::of_export(&stats.name);
     let tenant = Tenant::class_of(stats.id, ClassId(class.unwrap_or_default().number()));
-    let share = snapshot.drive.shares.iter().find(|report| report.tenant == tenant);
-    let account = snapshot
-        .drive
-        .accounts
-        .iter()
-        .find(|(id, _)| *id == stats.id)
-        .filter(|_| tenant.class == ClassId(0));
+    (tenant, snapshot.drive.shares.iter().find(|report| report.tenant == tenant))
+}
+
+/// The disk time charged to an export since the server started.
+pub(crate) fn disk_time(stats: &VolumeStats, snapshot: &StatsSnapshot) -> Nanos {
+    let (tenant, share) = share(stats, snapshot);
     // A policy without shares keeps accounts of volumes only.
-    let disk_time =
-        share.map(|report| report.disk_time).or(account.map(|(_, account)| account.disk_time));
+    let mut accounts = snapshot.drive.accounts.iter().filter(|_| tenant.class == ClassId(0));
+    let account = accounts.find(|(id, _)| *id == stats.id);
+    let of_account = account.map(|(_, account)| account.disk_time);
+    share.map(|report| report.disk_time).or(of_account).unwrap_or_default()
+}
+
+fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
+    let (_, share) = share(stats, snapshot);
     let terms = share.and_then(|report| report.terms);
     let total = stats.total();
     TopExport {
         name: stats.name.clone(),
-        reserve_percent: terms.map(|terms| f64::from(terms.reserve.as_billionths()) / 1e7),
+        reserve_percent: terms.map(|terms| percent(terms.reserve)),
         limit_percent: terms
-            .filter(|terms| terms.limit != headtime_units::Share::WHOLE)
-            .map(|terms| f64::from(terms.limit.as_billionths()) / 1e7),
-        disk_seconds: disk_time.map_or(0.0, headtime_units::Nanos::as_secs_f64),
+            .filter(|terms| terms.limit != Share::WHOLE)
+            .map(|terms| percent(terms.limit)),
+        disk_seconds: disk_time(stats, snapshot).as_secs_f64(),
         held_back: share.is_some_and(|report| report.held_until.is_some()),
         connections: stats.connections,
         in_flight: stats.in_flight,

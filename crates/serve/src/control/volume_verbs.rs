@@ -216,6 +216,6 @@ impl ClassStatus {
 }
 
 /// The share in percent without rounding errors: 7 % is 7 and not 7.000000000000001.
-fn percent(share: Share) -> f64 {
+pub(crate) fn percent(share: Share) -> f64 {
     f64::from(share.as_billionths()) / 1e7
 }
