@@ -20,7 +20,7 @@
 
 /*
  A flag of headtime_io: the deadline is guaranteed, or the request fails with
- HEADTIME_ERROR_INFEASIBLE.
+ HEADTIME_ERROR_INFEASIBLE. A request without a deadline is invalid.
  */
 #define HEADTIME_GUARANTEED 4
 

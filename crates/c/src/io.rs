@@ -35,7 +35,7 @@ pub const HEADTIME_DURABLE: u32 = 1;
 /// Only the policies cds-scan and ds-scan guarantee deadlines.
 pub const HEADTIME_GUARANTEED_IF_POSSIBLE: u32 = 2;
 /// A flag of headtime_io: the deadline is guaranteed, or the request fails with
-/// HEADTIME_ERROR_INFEASIBLE.
+/// HEADTIME_ERROR_INFEASIBLE. A request without a deadline is invalid.
 pub const HEADTIME_GUARANTEED: u32 = 4;
 
 /// A request. Set all that is not needed to zero.

@@ -51,6 +51,12 @@ static void what_was_written_is_read(void) {
     late.deadline_ns = 1;
     CHECK(headtime_wait(drive, &late, &done) == HEADTIME_ERROR_INFEASIBLE);
     headtime_error_free(done.error);
+    late.deadline_ns = 0;
+    late.priority = NULL;
+    CHECK(headtime_wait(drive, &late, &done) == HEADTIME_ERROR_INVALID);
+    CHECK(strstr(headtime_error_message(done.error), "give it a deadline"));
+    headtime_error_free(done.error);
+    late.deadline_ns = 1;
     late.flags = HEADTIME_GUARANTEED_IF_POSSIBLE;
     CHECK(headtime_wait(drive, &late, &done) == HEADTIME_OK && !done.guaranteed);
     io.flags = 0;

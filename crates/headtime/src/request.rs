@@ -96,9 +96,10 @@ impl IoRequest {
 
     /// The same, with its deadline guaranteed if that is possible beside all that was guaranteed
     /// before. Otherwise it is served as if it had no deadline, or fails with
-    /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible); see [`Pending::answer`]. Only the
-    /// policies `cds-scan` and `ds-scan` guarantee anything. A guarantee holds as long as no access
-    /// takes longer than its worst case by the drive model.
+    /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible); see [`Pending::answer`]. A request
+    /// without a deadline is served, or is [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). Only
+    /// the policies `cds-scan` and `ds-scan` guarantee anything. A guarantee holds as long as no
+    /// access takes longer than its worst case by the drive model.
     pub fn guaranteed(self, if_infeasible: IfInfeasible) -> Self {
         self.with(|io| io.guaranteed(if_infeasible))
     }

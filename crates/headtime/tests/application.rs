@@ -67,6 +67,11 @@ fn deadlines_are_guaranteed_served_as_if_there_were_none_or_refused() {
         error.to_string().contains(" cannot be guaranteed (the policy is cds-scan;"),
         "{error}"
     );
+    let none = drive.read_at(0, 4096).guaranteed(IfInfeasible::Refuse).wait().expect_err("invalid");
+    assert_eq!(none.kind(), ErrorKind::Invalid);
+    assert!(none.to_string().contains("has no deadline; give it a deadline"), "{none}");
+    let done = drive.read_at(0, 4096).guaranteed(IfInfeasible::BestEffort).wait().expect("served");
+    assert_eq!(done.answer(), Some(Promise::BestEffort));
     let late = read(0, now).guaranteed(IfInfeasible::BestEffort).wait().expect("best effort");
     assert_eq!(late.answer(), Some(Promise::BestEffort));
     let started: Vec<_> = (0..20)

@@ -30,7 +30,7 @@ use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
 use crate::lateness::Lateness;
 use crate::model::RunningMap;
 use crate::options::CommandTimeout;
-use crate::request::{IoDone, IoError};
+use crate::request::{IoDone, IoError, SubmitError};
 use crate::service_parts::ServiceParts;
 use crate::shingling::ShinglingLog;
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
@@ -267,6 +267,10 @@ impl Engine {
             Admission::Refused(Refusal::Infeasible { within }) => {
                 let policy = self.scheduler.policy_name();
                 let result = Err(IoError::Infeasible { within, policy });
+                active.finish(IoDone { finished: None, result });
+            }
+            Admission::Refused(Refusal::NoDeadline) => {
+                let result = Err(SubmitError::NoDeadline.into());
                 active.finish(IoDone { finished: None, result });
             }
             // The handle has validated everything else that the scheduler refuses. A refusal means

@@ -92,8 +92,9 @@ impl Io {
     }
 
     /// The same, with its deadline guaranteed if that is possible. Otherwise it is served as if it
-    /// had no deadline, or fails with [`IoError::Infeasible`]. Only policies with worst cases,
-    /// `cds-scan` and `ds-scan`, guarantee anything.
+    /// had no deadline, or fails with [`IoError::Infeasible`], or [`SubmitError::NoDeadline`] if it
+    /// has no deadline. Only policies with worst cases, `cds-scan` and `ds-scan`, guarantee
+    /// anything.
     #[must_use]
     pub fn guaranteed(self, if_infeasible: IfInfeasible) -> Self {
         Self { if_infeasible: Some(if_infeasible), ..self }
@@ -252,7 +253,7 @@ pub enum IoError {
     /// The engine of the drive failed because of a defect. A write may or may not have happened.
     #[error("the engine of the drive failed; see its message in the log, and open the drive again")]
     EngineFailed,
-    /// The request was refused. Only [`DriveHandle::run`](crate::DriveHandle::run) returns this.
+    /// The request was refused.
     #[error(transparent)]
     NotTaken(#[from] SubmitError),
 }
@@ -276,7 +277,8 @@ impl IoError {
     }
 }
 
-/// The reason why a request was refused. Its callback is never called.
+/// The reason why a request was refused. Its callback is never called, except with
+/// [`SubmitError::NoDeadline`], which the engine finds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// The drive has reached its bound on requests or bytes.
@@ -342,6 +344,12 @@ pub enum SubmitError {
         /// Bytes needed.
         expected: u64,
     },
+    /// A guarantee was requested for a request without a deadline, its own or by its priority.
+    #[error(
+        "a guarantee was requested and the request has no deadline; give it a deadline, or accept \
+            best effort"
+    )]
+    NoDeadline,
     /// The drive is closing or closed.
     #[error("the drive is closed; open it again")]
     Closed,

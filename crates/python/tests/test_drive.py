@@ -54,6 +54,8 @@ class Blocking(unittest.TestCase):
                 with self.assertRaises(headtime.InfeasibleError) as refused:
                     drive.read_at(0, 4096, deadline=0.001, guaranteed="refuse").wait()
                 self.assertIn("cannot be guaranteed", str(refused.exception))
+                with self.assertRaisesRegex(headtime.InvalidError, "give it a deadline"):
+                    drive.read_at(0, 4096, guaranteed="refuse").wait()
                 done = drive.read_at(0, 4096, deadline=0.001, guaranteed="best-effort").wait()
                 self.assertFalse(done.guaranteed)
                 with self.assertRaisesRegex(ValueError, "expected .refuse. or .best-effort."):

@@ -163,6 +163,9 @@ pub enum Refusal {
         /// The time from the submission to the deadline.
         within: headtime_units::Nanos,
     },
+    /// No deadline can be guaranteed, because the request has none.
+    #[error("it has no deadline that could be guaranteed; give it one, or accept best effort")]
+    NoDeadline,
     /// Another request with the same id is held.
     #[error(
         "request id {} is already in use by a request that has not finished; use a fresh id",

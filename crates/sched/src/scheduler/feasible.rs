@@ -34,7 +34,7 @@ use crate::tunables::IoPriority;
 impl Scheduler {
     /// As [`Scheduler::submit_with_priority`], or without a priority [`Scheduler::submit`], for a
     /// request whose deadline is answered: either it is guaranteed, or what `if_infeasible` says. A
-    /// request without a deadline is answered best effort and not counted.
+    /// request without a deadline is answered best effort, or refused, and not counted.
     ///
     /// # Errors
     /// Any [`Refusal`]; nothing changed then, except for the count.
@@ -52,7 +52,12 @@ impl Scheduler {
         let request = priority.map_or(request, |own| self.with_deadline_of(request, own));
         let priority = priority.unwrap_or_else(|| self.priority_of(&request));
         let Some(deadline) = request.deadline else {
-            return self.enter(request, priority, None).map(|()| Promise::BestEffort);
+            return match if_infeasible {
+                IfInfeasible::BestEffort => {
+                    self.enter(request, priority, None).map(|()| Promise::BestEffort)
+                }
+                IfInfeasible::Refuse => Err(Refusal::NoDeadline),
+            };
         };
         let promise = match if_infeasible {
             _ if self.is_feasible(&request, deadline) => Promise::Guaranteed,

@@ -297,6 +297,13 @@ fn the_example_of_the_paper_is_guaranteed_as_far_as_the_chain_holds() {
     assert_eq!(answer(1, 5, IfInfeasible::Refuse), Err(refused));
     assert_eq!(answer(2, 5, IfInfeasible::BestEffort), Ok(Promise::BestEffort));
     assert_eq!(answer(3, 6, IfInfeasible::Refuse), Ok(Promise::Guaranteed));
+    let plain = session.scheduler.submit_answered(
+        session.now,
+        read(4, 0, 1),
+        Some(IoPriority::DEFAULT),
+        IfInfeasible::Refuse,
+    );
+    assert_eq!(plain, Err(Refusal::NoDeadline));
     let promises = session.scheduler.accounts().volume(headtime_sched::VolumeId(0)).promises;
     assert_eq!((promises.guaranteed, promises.best_effort, promises.refused), (2, 1, 1));
     assert_eq!(session.scheduler.held(), 3, "the refused request left no trace");
