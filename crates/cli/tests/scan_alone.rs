@@ -65,7 +65,7 @@ fn a_change_between_two_scans_is_found_also_after_a_kill() {
         std::fs::OpenOptions::new().write(true).open(lone.path("drive.img")).expect("it is ours");
     file.write_all_at(b"rot", 14 * MIB as u64 + 99).expect("it is ours");
     let scan = lone.start(&["--task", "scrub"]);
-    lone.until_read("scrub", 4 * MIB);
+    lone.until_read("scrub", MIB);
     lone.scanned("pause", &["--task", "scrub"]);
     lone.scanned("resume", &["--task", "scrub"]);
     scan.kill_9();
@@ -95,7 +95,7 @@ fn kill_9_loses_a_few_seconds_of_reading_and_nothing_else_whatever_the_task() {
             vec!["--task", task]
         };
         let scan = lone.start(&more);
-        lone.until_read(task, 4 * MIB);
+        lone.until_read(task, MIB);
         // A pause saves, so that what was read by then is known to be there after the kill.
         let paused = lone.scanned("pause", &["--task", task]);
         assert_eq!(paused["state"], "paused", "{task}");
@@ -126,18 +126,15 @@ fn kill_9_loses_a_few_seconds_of_reading_and_nothing_else_whatever_the_task() {
 
 #[test]
 fn a_signal_saves_and_prints_how_to_continue_and_commands_come_from_other_terminals() {
-    let lone = Lone::slow();
+    let lone = Lone::very_slow();
     let scan = lone.start(&["--task", "scrub"]);
-    lone.until_read("scrub", MIB);
+    lone.until_read("scrub", 1);
     scan.signal(Signal::INT);
     let output = scan.end();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(said(&output).contains("the same command continues"), "{}", said(&output));
     let status = lone.scanned("status", &[]);
-    assert!(
-        status["state"] == "stopped" && status["bytes_done"].as_u64() >= Some(MIB as u64),
-        "{status}"
-    );
+    assert!(status["state"] == "stopped" && status["bytes_done"].as_u64() > Some(0), "{status}");
     assert_eq!(lone.remaining_files(KEPT), Vec::<String>::new());
     for order in ["pause", "resume"] {
         let nobody = lone.scan(order, &["--task", "scrub"]);
@@ -235,7 +232,7 @@ fn a_drive_that_is_served_is_scanned_by_its_server_which_goes_on_with_what_was_b
 
 #[test]
 fn a_server_finds_the_drive_in_use_while_it_is_scanned() {
-    let lone = Lone::slow();
+    let lone = Lone::very_slow();
     let scan = lone.start(&["--task", "scrub"]);
     lone.until("scrub", "it runs", |status| status["state"] == "running");
     lone.scanned("pause", &["--task", "scrub"]);

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Config, Listen};
 use crate::connection::{Phase, Shared};
-use crate::control::{ControlHandler, ServerParts, answer_clients};
+use crate::control::{Answering, ControlHandler, ServerParts, answer_clients};
 use crate::default_paths::{SocketLink, default_state_directory, drive_name};
 use crate::fair_semaphore::FairSemaphore;
 use crate::http::{BoundHttp, HttpEndpoint, HttpError};
@@ -280,8 +280,9 @@ impl Server {
             .filter_map(|listener| Some((listener.endpoint(), listener.address().ok()?)))
             .collect();
         let link = control.as_ref().and_then(|(path, _)| SocketLink::to(path));
-        let control = control
-            .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
+        let control = control.map(|(path, listener)| {
+            (path, runtime.spawn(answer_clients(listener, handler, Answering::default())))
+        });
         let addresses: Vec<Listen> =
             listeners.iter().map(|listener| listener.address().clone()).collect();
         for open_listener in listeners.iter().filter(|listener| {

@@ -23,9 +23,12 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Reads 4 KiB at random offsets in a volume of 32 MiB, eight at a time, until it is stopped.
+/// The requests that a client has in flight, unless the machine delays it.
+const DEPTH: u32 = 128;
+
+/// Reads 4 KiB at random offsets in a volume of 32 MiB, many at a time, until it is stopped.
 async fn read_anywhere(socket: &Path, export: &str, seed: u64, stop: Arc<AtomicBool>) {
-    read_many(socket, export, seed, stop, 8, 4096).await;
+    read_many(socket, export, seed, stop, DEPTH, 4096).await;
 }
 
 /// Reads `length` bytes at random offsets in a volume of 32 MiB, `depth` at a time.
@@ -69,33 +72,38 @@ fn charged(before: &StatsSnapshot, after: &StatsSnapshot, name: &str) -> f64 {
     of(after) - of(before)
 }
 
-/// The share of `a` in the charged disk time, over the next `seconds` of disk time.
+/// The share of `a` in the charged disk time, over the next `seconds` of disk time during which
+/// both had requests waiting. A client that the machine delays has none after a while, and the
+/// other one is given its time too.
 async fn share_of_a(server: &Server, seconds: f64) -> f64 {
-    let before = server.stats().snapshot();
-    let enough = Instant::now() + Duration::from_secs(60);
-    loop {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let now = server.stats().snapshot();
-        let (a, b) = (charged(&before, &now, "a"), charged(&before, &now, "b"));
-        if a + b >= seconds {
-            return a / (a + b);
-        }
+    /// The drive serves fewer than half of a client's requests meanwhile.
+    const MAX_INTERVAL: Duration = Duration::from_millis(20);
+    let waiting = |snapshot: &StatsSnapshot| {
+        ["a", "b"].iter().all(|name| snapshot.by_name()[name].in_flight >= u64::from(DEPTH) / 2)
+    };
+    let (mut a, mut b) = (0.0, 0.0);
+    let enough = Instant::now() + Duration::from_secs(120);
+    let mut before = (Instant::now(), server.stats().snapshot());
+    while a + b < seconds {
         assert!(Instant::now() < enough, "the drive has done {a} s and {b} s of work");
+        tokio::time::sleep(MAX_INTERVAL / 2).await;
+        let now = (Instant::now(), server.stats().snapshot());
+        if now.0 - before.0 <= MAX_INTERVAL && waiting(&before.1) && waiting(&now.1) {
+            a += charged(&before.1, &now.1, "a");
+            b += charged(&before.1, &now.1, "b");
+        }
+        before = now;
     }
+    a / (a + b)
 }
 
-/// Waits until `a` gets this share over several consecutive seconds of disk time. A client that the
-/// machine delays sends nothing meanwhile, and the other one gets its time too.
+/// Waits until `a` gets this share over a second of disk time, after at most a second of change.
 async fn until_share_of_a(server: &Server, range: std::ops::Range<f64>, why: &str) {
-    const PATIENCE: usize = 6;
-    let mut shares = Vec::new();
-    while !shares.last().is_some_and(|share| range.contains(share)) {
-        assert!(
-            shares.len() < PATIENCE,
-            "{why}, and a was given, second by second, {shares:.2?} of what was given"
-        );
-        shares.push(share_of_a(server, 1.0).await);
-    }
+    let shares = [share_of_a(server, 1.0).await, share_of_a(server, 1.0).await];
+    assert!(
+        range.contains(&shares[1]),
+        "{why}, and a was given, second by second, {shares:.2?} of what was given"
+    );
 }
 
 fn set(control: &mut ControlClient, name: &str, settings: &[(&str, &str)]) {
@@ -128,7 +136,7 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
         until_share_of_a(&server, 0.1..0.3, "a has reserved 20 %").await;
         set(&mut control, "b", &[("reserve", "0%"), ("limit", "10%"), ("burst", "100ms")]);
         until_share_of_a(&server, 0.85..1.1, "b is limited to 10 %").await;
-        // A deadline that no policy can meet beside seven other requests of the same client.
+        // A deadline that no policy can meet beside so many other requests of the same client.
         set(&mut control, "a", &[("deadline", "1ms")]);
         share_of_a(&server, 0.3).await;
         let answer = control

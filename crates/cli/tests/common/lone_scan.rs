@@ -39,9 +39,19 @@ impl Lone {
 
     /// The same as an emulated drive, of which a pass takes some two seconds.
     pub(crate) fn slow() -> Self {
+        Self::emulated(SLOW)
+    }
+
+    /// The same, of which a pass takes twenty seconds: a scan of it is still running when a command
+    /// arrives, however busy the machine is.
+    pub(crate) fn very_slow() -> Self {
+        Self::emulated(&SLOW.replace("rpm = 7200.0", "rpm = 720.0"))
+    }
+
+    fn emulated(described: &str) -> Self {
         let mut lone = Self::file();
         let profile = lone.path("slow.toml");
-        std::fs::write(&profile, SLOW).expect("the folder is ours");
+        std::fs::write(&profile, described).expect("the folder is ours");
         lone.drive =
             format!("emulated:{}?backing={}", profile.display(), lone.path("drive.img").display());
         lone

@@ -34,7 +34,7 @@ pub use explain_verb::{ExplainAnswer, ExplainArguments, ExplainedRequest};
 pub(crate) use handler::{ControlHandler, ServerParts};
 pub use scan_verbs::{ScanAnswer, ScanArguments};
 pub use server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
-pub(crate) use socket::{answer_clients, default_path};
+pub(crate) use socket::{Answering, answer_clients, default_path};
 pub(crate) use top_verb::disk_time;
 pub use top_verb::{TopExport, TopSample};
 pub use verbs::{ControlVerb, VERBS};

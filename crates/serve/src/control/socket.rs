@@ -21,8 +21,30 @@ pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
     crate::default_paths::beside(locator, "control", "/run/headtime")
 }
 
+/// The requests that are being answered, at most one of each connection.
+#[derive(Clone)]
+pub(crate) struct Answering(Arc<Semaphore>);
+
+impl Default for Answering {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_CONNECTIONS)))
+    }
+}
+
+impl Answering {
+    /// Waits until each of them has its answer, for at most `timeout`.
+    pub(crate) async fn finish(&self, timeout: Duration) {
+        let all = self.0.acquire_many(MAX_CONNECTIONS as u32);
+        let _late = tokio::time::timeout(timeout, all).await;
+    }
+}
+
 /// Accepts and answers clients. Does not return.
-pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandler>) {
+pub(crate) async fn answer_clients(
+    listener: Listener,
+    handler: Arc<ControlHandler>,
+    answering: Answering,
+) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let socket = match listener.accept_unix().await {
@@ -49,12 +71,14 @@ pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandl
             });
             continue;
         };
-        let handler = Arc::clone(&handler);
+        let (handler, answering) = (Arc::clone(&handler), answering.clone());
         tokio::spawn(async move {
             let (read, mut write) = socket.into_split();
             let mut lines = BufReader::new(read);
             loop {
-                let answer = match next_line(&mut lines).await {
+                let input = next_line(&mut lines).await;
+                let Ok(_answering) = answering.0.acquire().await else { break };
+                let answer = match input {
                     Input::Line(line) => {
                         let handler = Arc::clone(&handler);
                         // A verb may wait for the thread of a scan.

@@ -26,7 +26,7 @@ use super::files::{StateFile, StateLock};
 use super::status::{ScanState, ScanStatus};
 use super::{ScanError, ScanRange, Scans, StartScan, WHOLE_DRIVE, identity};
 use crate::config::{Listen, PathChoice};
-use crate::control::{ControlClient, ControlHandler, ScanArguments, answer_clients};
+use crate::control::{Answering, ControlClient, ControlHandler, ScanArguments, answer_clients};
 use crate::default_paths::{control_socket_alone, state_directory_alone};
 use crate::listener::{BindError, Listener};
 use crate::server::{CLOSE_TIMEOUT, CONTROL_MODE, open_drive};
@@ -48,6 +48,7 @@ pub struct ScanAlone {
     task: TaskKind,
     runtime: Runtime,
     control: Option<JoinHandle<()>>,
+    answering: Answering,
     drive: headtime_io::Drive,
     /// Released last.
     _lock: Option<StateLock>,
@@ -160,13 +161,12 @@ impl ScanAlone {
                 _ => drop(scans.start(order)?),
             }
         }
+        let answering = Answering::default();
         let control = socket.map(|listener| {
-            runtime.spawn(answer_clients(
-                listener,
-                Arc::new(ControlHandler { scans: Arc::clone(&scans), server: None }),
-            ))
+            let handler = Arc::new(ControlHandler { scans: Arc::clone(&scans), server: None });
+            runtime.spawn(answer_clients(listener, handler, answering.clone()))
         });
-        Ok(Self { scans, task, runtime, control, drive, _lock: lock })
+        Ok(Self { scans, task, runtime, control, answering, drive, _lock: lock })
     }
 
     /// The status; `None` after a cancellation.
@@ -177,11 +177,13 @@ impl ScanAlone {
 
     /// Saves the scan and closes the drive.
     pub fn end(self) {
-        let Self { scans, runtime, control, drive, .. } = self;
+        let Self { scans, runtime, control, answering, drive, .. } = self;
         if let Some(task) = control {
             task.abort();
             // Wait, so that the file of the socket is removed.
             let _cancelled = runtime.block_on(task);
+            // The command that ended the scan gets its answer.
+            runtime.block_on(answering.finish(CLOSE_TIMEOUT));
         }
         scans.close();
         // Nothing was written, so nothing needs to be durable.
