@@ -72,38 +72,68 @@ const MAY_NAME_TRUTH: &[&str] =
 
 #[test]
 fn every_crate_imports_only_what_the_table_allows() {
-    let mut faults = Vec::new();
-    for (folder, manifest) in manifests() {
-        let Some(Crate(_, _, allowed)) = CRATES.iter().find(|row| row.0 == folder) else {
-            faults.push(format!(
-                "crates/{folder} is not in the table: give it a layer in ARCHITECTURE.md and a \
-                 row in CRATES of crates/tidy/tests/layering.rs"
-            ));
-            continue;
-        };
-        for import in imports(&manifest) {
-            if !allowed.split(' ').any(|name| name == import) {
-                faults.push(format!("crates/{folder} imports {import}; it may import: {allowed}"));
-            }
-        }
-    }
+    let faults: Vec<String> =
+        manifests().iter().flat_map(|(folder, manifest)| wrong_imports(folder, manifest)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let planted = "[dependencies]\nheadtime-units = 1\nheadtime-serve = 1\n\
+        [target.unix.dependencies]\nheadtime = 1\n[dev-dependencies]\nheadtime-testkit = 1\n";
+    let planted = planted.parse().expect("TOML");
+    assert_eq!(
+        wrong_imports("sched", &planted),
+        ["headtime", "serve"].map(|of| format!("crates/sched imports {of}; it may import: units"))
+    );
+    assert!(wrong_imports("new", &planted)[0].contains("crates/new is not in the table"));
+}
+
+fn wrong_imports(folder: &str, manifest: &toml::Table) -> Vec<String> {
+    let Some(Crate(_, _, allowed)) = CRATES.iter().find(|row| row.0 == folder) else {
+        return vec![format!(
+            "crates/{folder} is not in the table: give it a layer in ARCHITECTURE.md and a row in \
+             CRATES of crates/tidy/tests/layering.rs"
+        )];
+    };
+    let imports = imports(manifest).into_iter();
+    let wrong = imports.filter(|import| !allowed.split(' ').any(|name| name == import));
+    wrong
+        .map(|import| format!("crates/{folder} imports {import}; it may import: {allowed}"))
+        .collect()
 }
 
 #[test]
 fn the_table_never_points_upwards_and_the_architecture_describes_each_crate() {
     let page = files("md").into_iter().find(|file| file.path.ends_with("ARCHITECTURE.md"));
     let page = page.expect("ARCHITECTURE.md is at the root").text;
-    for (index, Crate(name, layer, imports)) in CRATES.iter().enumerate() {
-        assert!(page.contains(&format!("| `crates/{name}` |")), "ARCHITECTURE.md lacks {name}");
+    assert_eq!(wrong_rows(CRATES, &page), Vec::<String>::new());
+    let planted = [
+        Crate("low", 0, "high"),
+        Crate("high", 1, ""),
+        Crate("testkit", 0, ""),
+        Crate("mid", 0, "high testkit"),
+    ];
+    assert_eq!(
+        wrong_rows(&planted, "| `crates/low` | | `crates/high` | | `crates/mid` |"),
+        [
+            "low may not import high",
+            "ARCHITECTURE.md lacks testkit",
+            "mid may not import high",
+            "mid may not import testkit"
+        ]
+    );
+}
+
+fn wrong_rows(crates: &[Crate], page: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (index, Crate(name, layer, imports)) in crates.iter().enumerate() {
+        let described = page.contains(&format!("| `crates/{name}` |"));
+        faults.extend((!described).then(|| format!("ARCHITECTURE.md lacks {name}")));
         for import in imports.split_whitespace() {
-            let below = CRATES[..index].iter().find(|row| row.0 == import);
-            assert!(
-                below.is_some_and(|row| row.1 <= *layer && !FOR_TESTS.contains(&row.0)),
-                "{name} may not import {import}"
-            );
+            let below = crates[..index].iter().find(|row| row.0 == import);
+            if below.is_none_or(|row| row.1 > *layer || FOR_TESTS.contains(&row.0)) {
+                faults.push(format!("{name} may not import {import}"));
+            }
         }
     }
+    faults
 }
 
 #[test]
@@ -123,11 +153,16 @@ fn a_program_without_features_depends_on_the_crates_that_serve_a_drive_only() {
     let (printed, errors) =
         (String::from_utf8_lossy(&tree.stdout), String::from_utf8_lossy(&tree.stderr));
     assert!(tree.status.success(), "cargo tree failed:\n{errors}");
-    let packages: BTreeSet<&str> =
-        printed.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(packages.contains("headtime-serve"), "no server in:\n{printed}");
-    let excess: Vec<_> = packages.intersection(&NOT_IN_A_SERVER.into()).copied().collect();
-    assert!(excess.is_empty(), "a server does not need {excess:?}: make them features");
+    assert!(printed.contains("headtime-serve"), "no server in:\n{printed}");
+    let found = excess(&printed);
+    assert!(found.is_empty(), "a server does not need {found:?}: make them features");
+    assert_eq!(excess("headtime-serve v1\nzstd v0.13\nzstd-sys v2\n"), ["zstd"]);
+}
+
+/// The packages of a printed dependency tree that a server does not need.
+fn excess(tree: &str) -> Vec<&str> {
+    let packages = tree.lines().filter_map(|line| line.split_whitespace().next());
+    packages.filter(|package| NOT_IN_A_SERVER.contains(package)).collect()
 }
 
 /// The crates that a build without features leaves out, and the libraries that only they use.
@@ -167,6 +202,7 @@ fn planted_uses_are_found_and_comments_are_ignored() {
     let grouped = "use std::{\n    fs,\n    time::Duration,\n};\n";
     assert_eq!(uses_of(grouped, FORBIDDEN).len(), 2, "in grouped imports");
     assert!(uses_of("let MyHashMapping = 1;", FORBIDDEN).is_empty(), "only whole words count");
+    assert_eq!(uses_of("fn peek(of: &DriveTruth) {}", TRUTH), [(1, "DriveTruth")]);
 }
 
 /// The uses of `words` in the library files that `is_checked` selects, as lines of a message.
