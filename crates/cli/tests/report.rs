@@ -195,7 +195,15 @@ fn both_files_are_written_and_the_numbers_are_the_report() {
         numbers["runs"][0]["volumes"][0]["response_cdf"].as_array().map(Vec::len),
         Some(101)
     );
-    assert!(std::fs::metadata(&written.html).expect("written").len() > 20_000);
+    let page = std::fs::read(&written.html).expect("written");
+    assert!(page.len() > 20_000);
+    // The file of before is replaced and not written to.
+    let before = folder.path().join("before.html");
+    std::fs::hard_link(&written.html, &before).expect("the folder is ours");
+    let other = DemoReport { seed: 77, ..synthetic(None) };
+    report::write(&other, &folder.path().join("new/folder")).expect("the folder is ours");
+    assert!(std::fs::read(&written.html).expect("written") != page);
+    assert!(std::fs::read(&before).expect("written") == page);
     if let Some(copy) = std::env::var_os("HEADTIME_KEEP_REPORT") {
         std::fs::copy(&written.html, copy).expect("the place given can be written");
     }

@@ -8,9 +8,11 @@ mod html;
 pub(crate) mod page;
 pub(crate) mod plots;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use headtime_io::files::{Existing, write_atomically};
 use serde::Serialize;
 
 pub use html::page;
@@ -168,7 +170,8 @@ pub struct Written {
     pub json: PathBuf,
 }
 
-/// Writes `report.html` and `report.json` into `folder`, which is created if it is missing.
+/// Writes `report.html` and `report.json` into `folder`, which is created if it is missing. A file
+/// there is replaced as a whole.
 ///
 /// # Errors
 /// The folder cannot be made or a file cannot be written.
@@ -181,9 +184,10 @@ pub fn write(report: &DemoReport, folder: &Path) -> anyhow::Result<Written> {
         .context("the report's numbers cannot be written as JSON")?;
     json.push('\n');
     for (path, text) in [(&written.json, json), (&written.html, page(report))] {
-        std::fs::write(path, text).with_context(|| {
-            format!("cannot write {}; choose another folder with --out", path.display())
-        })?;
+        write_atomically(path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
+            .with_context(|| {
+                format!("cannot write {}; choose another folder with --out", path.display())
+            })?;
     }
     Ok(written)
 }
