@@ -4,7 +4,7 @@ use headtime_units::{ByteSize, Extent, Share};
 
 use super::extents::MAX_EXTENTS;
 use super::slot;
-use super::table::FreeSpace;
+use super::space::FreeSpace;
 
 /// An invalid change of the table of volumes. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,8 @@
 //! unreadable, and a drive with an unreadable first sector cannot be recognized as empty.
 
 use super::slot::{self, SLOT_BYTES, SlotContent};
-use super::table::{DriveShape, VolumeTable};
+use super::space::DriveShape;
+use super::table::VolumeTable;
 use super::uuid::DriveUuid;
 use super::{AREA_BYTES, slot::SlotError};
 use headtime_units::Sectors;

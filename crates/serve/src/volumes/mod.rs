@@ -64,6 +64,7 @@ mod orders;
 mod settings;
 pub mod shares;
 pub mod slot;
+mod space;
 mod store;
 mod table;
 mod uuid;
@@ -74,11 +75,10 @@ pub(crate) use live::{LiveVolume, Pass};
 pub use metadata::{Area, Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
 pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 pub use settings::{ClassNames, ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
+pub use space::{DriveShape, FreeSpace};
 pub use store::{StoreError, VolumeStore};
-
 pub use table::{
-    DriveShape, Ensured, FreeSpace, Volume, VolumeOrigin, VolumeSpec, VolumeTable,
-    check_description, check_name,
+    Ensured, Volume, VolumeOrigin, VolumeSpec, VolumeTable, check_description, check_name,
 };
 pub use uuid::DriveUuid;
 

@@ -60,7 +60,8 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 use super::errors::TableError;
 use super::extents::{Extents, MAX_EXTENTS};
 use super::settings::{ClassSettings, VolumeClass, VolumeSettings};
-use super::table::{DriveShape, Volume, VolumeOrigin, VolumeTable};
+use super::space::DriveShape;
+use super::table::{Volume, VolumeOrigin, VolumeTable};
 use super::uuid::DriveUuid;
 
 /// Bytes of one slot; a multiple of every sector size.

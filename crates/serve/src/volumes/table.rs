@@ -6,30 +6,18 @@
 //! all but its last have whole multiples of [`ALIGNMENT_BYTES`], so that no block of a client
 //! crosses from one into the next. Volumes are sorted by the address of their first sector.
 //!
-//! A volume gets one extent where one is free that is long enough: a new volume the first on the
-//! drive, a growing one first what is free after its end, then the closest. Otherwise it gets the
-//! longest free extents, in order of address.
-//!
 //! The volumes of [`VolumeOrigin::Existing`] are the drive's partitions: they lie anywhere on the
 //! drive, and only their settings change.
 
 use headtime_sched::VolumeId;
-use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
+use headtime_units::{ByteSize, Extent, Nanos, Sectors, Share};
 
 use super::errors::{TableError, VolumeError};
 use super::extents::{Extents, MAX_EXTENTS};
 use super::settings::{ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
+use super::slot;
+use super::space::{DriveShape, FreeSpace, Space, alignment, area};
 use super::uuid::DriveUuid;
-use super::{ALIGNMENT_BYTES, AREA_BYTES, slot};
-
-/// The size of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DriveShape {
-    /// Its logical sector size.
-    pub sector: SectorSize,
-    /// The number of its sectors.
-    pub capacity: Sectors,
-}
 
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,17 +53,6 @@ pub enum Ensured {
     Changed,
     /// The volume is new.
     Created,
-}
-
-/// The unallocated space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FreeSpace {
-    /// The sum.
-    pub total: ByteSize,
-    /// The longest extent.
-    pub longest: ByteSize,
-    /// The size of the largest new volume.
-    pub largest: ByteSize,
 }
 
 /// The origin of a drive's volumes.
@@ -222,8 +199,7 @@ impl VolumeTable {
         if len.is_zero() {
             return Err(VolumeError::Empty { name });
         }
-        let extents = allocate(self.gaps(), Lba::default(), len, MAX_EXTENTS);
-        let Some(extents) = extents.map(Extents::new) else {
+        let Some(extents) = self.space().allocate(len) else {
             return Err(VolumeError::NoSpace { name, requested: size, free: self.free() });
         };
         if self.entries() + slot::entries_of(&settings, &extents) > slot::MAX_ENTRIES
@@ -307,11 +283,13 @@ impl VolumeTable {
                 });
             }
             if len > sectors {
-                extents = self.grown(&extents, len).map_err(|largest| VolumeError::CannotGrow {
-                    name: name.clone(),
-                    requested: size,
-                    free: self.free().total,
-                    largest: bytes(largest),
+                extents = self.space().grown(&extents, len).map_err(|largest| {
+                    VolumeError::CannotGrow {
+                        name: name.clone(),
+                        requested: size,
+                        free: self.free().total,
+                        largest: bytes(largest),
+                    }
                 })?;
             } else {
                 extents = extents.first(len);
@@ -321,29 +299,6 @@ impl VolumeTable {
         let volume = &mut self.volumes[index];
         (volume.extents, volume.settings) = (extents, settings);
         Ok(volume)
-    }
-
-    /// The extents of a volume that grows to `len` sectors, or the largest possible length.
-    fn grown(&self, extents: &Extents, len: Sectors) -> Result<Extents, Sectors> {
-        let missing = len - extents.sectors();
-        let last = extents.last();
-        let mut gaps = self.gaps();
-        // The free space after the volume begins with what is left of its last mebibyte.
-        let end = last.end().get();
-        let begin = end.next_multiple_of(alignment(self.shape.sector));
-        let after = gaps.iter().position(|gap| gap.start.get() == begin);
-        let after = after.map_or(begin.min(self.end().max(end)), |at| gaps.remove(at).end().get());
-        let after = Sectors::new(after - end);
-        // A volume of an older program may end within the last mebibyte of the drive.
-        let at_most = if begin > self.end() { 0 } else { MAX_EXTENTS - extents.as_slice().len() };
-        let mut grown = extents.as_slice().to_vec();
-        let extended = &mut grown.last_mut().expect("a volume has an extent").len;
-        *extended += after.min(missing);
-        let missing = missing - after.min(missing);
-        let most = extents.sectors() + after + longest(&gaps, at_most);
-        let further = allocate(gaps, last.end(), missing, at_most).ok_or(most)?;
-        grown.extend(further);
-        Ok(Extents::new(grown))
     }
 
     /// Changes the settings of a class, starting from the current or the default ones; `None`
@@ -471,12 +426,26 @@ impl VolumeTable {
         })
     }
 
-    /// The unallocated space.
+    /// The unallocated space. There is none between existing volumes.
     #[must_use]
     pub fn free(&self) -> FreeSpace {
-        let gaps = self.gaps();
-        let of = |count| ByteSize::new(self.shape.sector.bytes_of(longest(&gaps, count)));
-        FreeSpace { total: of(usize::MAX), longest: of(1), largest: of(MAX_EXTENTS) }
+        match self.origin {
+            VolumeOrigin::Own => self.space().free(),
+            VolumeOrigin::Existing => FreeSpace::default(),
+        }
+    }
+
+    /// The byte offset of the copy of the table at the end of the drive; `None` where a volume lies
+    /// there, which tables allowed before there was a copy.
+    #[must_use]
+    pub fn copy_offset(&self) -> Option<u64> {
+        self.space().copy_offset()
+    }
+
+    /// The space of the drive around the volumes.
+    fn space(&self) -> Space {
+        let used = self.extents_by_address().into_iter().map(|(extent, _)| extent);
+        Space::new(self.shape, used.collect())
     }
 
     /// The same table on a drive that has grown.
@@ -537,46 +506,6 @@ impl VolumeTable {
         let mut extents: Vec<_> = self.volumes.iter().flat_map(named).collect();
         extents.sort_by_key(|(extent, _)| extent.start);
         extents
-    }
-
-    /// The free extents by address, which start and end aligned. There is none between existing
-    /// volumes.
-    fn gaps(&self) -> Vec<Extent> {
-        let mut gaps = Vec::new();
-        if self.origin == VolumeOrigin::Existing {
-            return gaps;
-        }
-        let sector = self.shape.sector;
-        let mut start = area(sector);
-        let end = Extent::from_numbers(self.end(), 0);
-        let used = self.extents_by_address().into_iter().map(|(extent, _)| extent);
-        for next in used.chain([end]) {
-            let len = next.start.get().saturating_sub(start);
-            gaps.extend((len > 0).then(|| Extent::from_numbers(start, len)));
-            start = next.end().get().next_multiple_of(alignment(sector));
-        }
-        gaps
-    }
-
-    /// The end of the space for volumes: whole mebibytes before the copy of the table.
-    fn end(&self) -> u64 {
-        let unit = alignment(self.shape.sector);
-        self.copy_start() / unit * unit
-    }
-
-    /// The first sector of the copy of the table.
-    fn copy_start(&self) -> u64 {
-        self.shape.capacity.get().saturating_sub(area(self.shape.sector))
-    }
-
-    /// The byte offset of the copy of the table at the end of the drive; `None` where a volume lies
-    /// there, which tables allowed before there was a copy.
-    #[must_use]
-    pub fn copy_offset(&self) -> Option<u64> {
-        let start = self.copy_start();
-        let extents = self.volumes.iter().flat_map(|volume| volume.extents.as_slice());
-        let last = extents.map(|extent| extent.end().get()).max().unwrap_or_default();
-        (last <= start).then(|| self.shape.sector.bytes_of(Sectors::new(start)))
     }
 
     fn known_names(&self) -> String {
@@ -641,373 +570,5 @@ fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> 
     }
 }
 
-/// Free extents with `len` sectors, by address: the one closest to `from` that is long enough, or
-/// the longest ones. `None` if more than `at_most` are needed.
-fn allocate(mut gaps: Vec<Extent>, from: Lba, len: Sectors, at_most: usize) -> Option<Vec<Extent>> {
-    let mut extents = Vec::new();
-    let mut missing = len.get();
-    while missing > 0 {
-        let fits = |(_, gap): &(usize, &Extent)| gap.len.get() >= missing;
-        let by_distance = |(_, gap): &(usize, &Extent)| gap.start.distance(from);
-        let closest = gaps.iter().enumerate().filter(fits).min_by_key(by_distance);
-        let longest = || gaps.iter().enumerate().max_by_key(|(_, gap)| gap.len);
-        let (chosen, _) = closest.or_else(longest).filter(|_| extents.len() < at_most)?;
-        let gap = gaps.remove(chosen);
-        missing = missing.saturating_sub(gap.len.get());
-        extents.push(gap);
-    }
-    extents.sort_by_key(|extent| extent.start);
-    let mut rest = len;
-    for extent in &mut extents {
-        extent.len = extent.len.min(rest);
-        rest = rest - extent.len;
-    }
-    Some(extents)
-}
-
-/// The sum of the `count` longest of these extents.
-fn longest(gaps: &[Extent], count: usize) -> Sectors {
-    let mut lengths: Vec<Sectors> = gaps.iter().map(|gap| gap.len).collect();
-    lengths.sort_by_key(|len| std::cmp::Reverse(*len));
-    lengths.into_iter().take(count).fold(Sectors::ZERO, |sum, len| sum + len)
-}
-
-/// The alignment of volumes in sectors.
-fn alignment(sector: SectorSize) -> u64 {
-    ALIGNMENT_BYTES / u64::from(sector.bytes())
-}
-
-/// The length of the metadata area in sectors.
-fn area(sector: SectorSize) -> u64 {
-    AREA_BYTES / u64::from(sector.bytes())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-
-    fn table(mebibytes: u64) -> VolumeTable {
-        VolumeTable::empty(
-            DriveUuid([7; 16]),
-            DriveShape { sector: SectorSize::B512, capacity: Sectors::new(mebibytes * 2048) },
-        )
-    }
-
-    fn spec(name: &str, bytes: u64) -> VolumeSpec {
-        VolumeSpec {
-            name: name.to_string(),
-            size: Some(ByteSize::new(bytes)),
-            settings: SettingsChange::default(),
-        }
-    }
-
-    #[test]
-    fn the_first_hole_that_is_large_enough_is_taken() {
-        let mut table = table(100);
-        for (name, size) in [("a", 10), ("b", 5), ("c", 20)] {
-            assert_eq!(table.ensure(&spec(name, size * MIB)), Ok(Ensured::Created));
-        }
-        table.remove("b").unwrap();
-        assert_eq!(table.ensure(&spec("large", 6 * MIB)), Ok(Ensured::Created));
-        assert_eq!(table.ensure(&spec("small", 4 * MIB)), Ok(Ensured::Created));
-        let starts: Vec<(&str, u64)> = table
-            .volumes()
-            .iter()
-            .map(|volume| (volume.name.as_str(), volume.extents.start().get() / 2048))
-            .collect();
-        assert_eq!(starts, [("a", 1), ("small", 11), ("c", 16), ("large", 36)]);
-        assert_eq!(table.find("small").unwrap().id, VolumeId(5), "the number of b is not reused");
-        table.check().unwrap();
-    }
-
-    #[test]
-    fn a_volume_that_exists_is_reused_changed_or_refused_with_both_sizes() {
-        let mut table = table(100);
-        table.ensure(&spec("rec", 10 * MIB)).unwrap();
-        assert_eq!(table.ensure(&spec("rec", 10 * MIB)), Ok(Ensured::Reused));
-        let mut changed = VolumeSpec { size: None, ..spec("rec", 0) };
-        changed.settings.deadline = Some(Some(Nanos::from_ms(100)));
-        assert_eq!(table.ensure(&changed), Ok(Ensured::Changed));
-        assert_eq!(
-            table.find("rec").unwrap().settings.ordinary.deadline,
-            Some(Nanos::from_ms(100))
-        );
-        let before = table.clone();
-        assert_eq!(
-            table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
-            "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
-                requested; request 10485760 bytes or leave the size out (`headtime volume grow rec \
-                20971520` resizes it while it is served), or choose another name"
-        );
-        assert_eq!(table, before);
-    }
-
-    #[test]
-    fn refusals_say_what_is_possible() {
-        let mut table = table(100);
-        table.ensure(&spec("a", 50 * MIB)).unwrap();
-        table.ensure(&spec("b", 9 * MIB)).unwrap();
-        table.remove("a").unwrap();
-        let text = |table: &mut VolumeTable, spec: VolumeSpec| {
-            table.ensure(&spec).unwrap_err().to_string()
-        };
-        assert_eq!(
-            text(&mut table, spec("c", 90 * MIB)),
-            "volume c: 90 MiB (94371840 bytes) does not fit: 89 MiB is free on the drive, and a \
-                volume has at most 8 extents, so it can have at most 93323264 bytes; request \
-                that, or remove or shrink other volumes first"
-        );
-        assert_eq!(
-            text(&mut table, VolumeSpec { size: None, ..spec("c", 0) }),
-            "volume c does not exist; give a size to create it, such as c=10GiB; the drive has the \
-                volumes b"
-        );
-        for name in ["", "a b", "ä", "../x", "-x", ".x", &"x".repeat(65)] {
-            assert_eq!(
-                table.ensure(&spec(name, MIB)),
-                Err(VolumeError::Name { name: name.to_string() }),
-                "{name}"
-            );
-        }
-        assert!(matches!(table.ensure(&spec("c", 0)), Err(VolumeError::Empty { .. })));
-    }
-
-    #[test]
-    fn sizes_are_rounded_up_to_whole_sectors() {
-        let mut table = table(100);
-        let odd = spec("a", 10_000_000);
-        assert_eq!(table.ensure(&odd), Ok(Ensured::Created));
-        let size = |table: &VolumeTable| table.size_of(table.find("a").unwrap()).get();
-        assert_eq!(size(&table), 10_000_384);
-        assert_eq!(table.ensure(&odd), Ok(Ensured::Reused), "the same after a restart");
-        assert!(matches!(table.ensure(&spec("a", 10_000_385)), Err(VolumeError::OtherSize { .. })));
-        table.change(&spec("a", 20_000_001), false).unwrap();
-        assert_eq!(size(&table), 20_000_256);
-        table.change(&spec("a", 20_000_000), false).expect("nothing is cut off");
-        assert_eq!(size(&table), 20_000_256);
-    }
-
-    #[test]
-    fn a_full_drive_and_a_full_table_are_refused() {
-        let mut small = table(3);
-        small.ensure(&spec("a", MIB)).unwrap();
-        assert_eq!(small.free(), FreeSpace::default());
-        assert!(matches!(small.ensure(&spec("b", 512)), Err(VolumeError::NoSpace { .. })));
-        let mut many = table(4096);
-        for index in 0..slot::MAX_ENTRIES {
-            many.ensure(&spec(&format!("v{index}"), 512)).unwrap();
-        }
-        assert_eq!(
-            many.ensure(&spec("more", 512)),
-            Err(VolumeError::TooMany { name: "more".to_string() })
-        );
-        many.check().unwrap();
-    }
-
-    #[test]
-    fn a_table_that_breaks_an_invariant_is_found_out() {
-        let volume = |id: u32, name: &str, start: u64, len: u64| Volume {
-            id: VolumeId(id),
-            name: name.to_string(),
-            extents: Extent::from_numbers(start, len).into(),
-            settings: VolumeSettings::default(),
-        };
-        let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(20_480) };
-        let check = |volumes: Vec<Volume>| {
-            VolumeTable::from_parts(VolumeOrigin::Own, DriveUuid([0; 16]), shape, 10, volumes)
-                .map(|_| ())
-        };
-        assert_eq!(check(vec![volume(1, "a", 2048, 2048), volume(2, "b", 4096, 5)]), Ok(()));
-        assert!(matches!(
-            check(vec![volume(1, "a", 2048, 2049), volume(2, "b", 4096, 5)]),
-            Err(TableError::Overlap { .. })
-        ));
-        assert!(matches!(
-            check(vec![volume(1, "a", 2048, 1), volume(1, "b", 4096, 5)]),
-            Err(TableError::Twice { .. })
-        ));
-        assert!(matches!(
-            check(vec![volume(1, "a", 2048, 1), volume(2, "a", 4096, 5)]),
-            Err(TableError::Twice { .. })
-        ));
-        assert!(matches!(check(vec![volume(10, "a", 2048, 1)]), Err(TableError::Number { .. })));
-        assert!(matches!(check(vec![volume(0, "a", 2048, 1)]), Err(TableError::Number { .. })));
-        let apart = |extents: Vec<Extent>| {
-            let volume = volume(1, "a", 2048, 2048);
-            check(vec![Volume { extents: Extents::new(extents), ..volume }])
-        };
-        let extent = Extent::from_numbers;
-        assert_eq!(apart(vec![extent(8192, 2048), extent(2048, 5)]), Ok(()));
-        assert!(matches!(
-            apart(vec![extent(8192, 5), extent(2048, 2048)]),
-            Err(TableError::Extent { .. })
-        ));
-        assert!(matches!(
-            apart(vec![extent(2048, 4096), extent(4096, 5)]),
-            Err(TableError::Overlap { .. })
-        ));
-        let nine = (1..10).map(|nth| extent(nth * 2048, 2048)).collect();
-        assert!(matches!(apart(nine), Err(TableError::Extents { count: 9, .. })));
-        for (start, len) in [(0, 1), (2049, 1), (2048, 0), (2048, 20_000), (2048, u64::MAX)] {
-            assert!(
-                matches!(check(vec![volume(1, "a", start, len)]), Err(TableError::Extent { .. })),
-                "{start} {len}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_volume_grows_into_free_space_and_shrinks_only_with_permission() {
-        let mut table = table(100);
-        for (name, size) in [("a", 10), ("b", 5), ("c", 20)] {
-            table.add(&spec(name, size * MIB)).unwrap();
-        }
-        table.remove("b").unwrap();
-        let size =
-            |table: &VolumeTable, name: &str| table.size_of(table.find(name).unwrap()).get() / MIB;
-        table.change(&spec("a", 15 * MIB), false).unwrap();
-        assert_eq!(size(&table, "a"), 15);
-        let before = table.clone();
-        assert_eq!(
-            table.change(&spec("a", 79 * MIB), true).unwrap_err().to_string(),
-            "volume a cannot grow to 79 MiB (82837504 bytes): 63 MiB is free on the drive, and a \
-                volume has at most 8 extents, so it can have at most 81788928 bytes; request \
-                that, or remove or shrink other volumes first"
-        );
-        assert!(matches!(table.change(&spec("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
-        assert!(matches!(table.change(&spec("a", 0), true), Err(VolumeError::Empty { .. })));
-        assert!(matches!(table.change(&spec("x", MIB), true), Err(VolumeError::Unknown { .. })));
-        assert!(matches!(table.add(&spec("a", MIB)), Err(VolumeError::Exists { .. })));
-        assert_eq!(table, before, "invalid changes change nothing");
-        table.change(&spec("a", 3 * MIB), true).unwrap();
-        table.change(&spec("c", 83 * MIB), false).unwrap();
-        assert_eq!(
-            (size(&table, "a"), size(&table, "c"), table.free().longest.get() / MIB),
-            (3, 83, 12)
-        );
-        table.check().unwrap();
-    }
-
-    /// A table of 100 MiB with volumes of these names, sizes in MiB, one after the other.
-    fn filled(volumes: &[(&str, u64)]) -> VolumeTable {
-        let mut table = table(100);
-        for (name, size) in volumes {
-            table.add(&spec(name, size * MIB)).unwrap();
-        }
-        table
-    }
-
-    /// The extents of a volume in MiB.
-    fn extents(table: &VolumeTable, name: &str) -> Vec<(u64, u64)> {
-        let extents = table.find(name).unwrap().extents.clone();
-        let mib = |extent: &Extent| (extent.start.get() / 2048, extent.len.get() / 2048);
-        extents.as_slice().iter().map(mib).collect()
-    }
-
-    #[test]
-    fn a_volume_grows_after_its_end_first_then_to_the_closest_extent_that_is_long_enough() {
-        let mut table =
-            filled(&[("a", 10), ("x", 5), ("b", 1), ("y", 20), ("c", 1), ("z", 8), ("d", 1)]);
-        for name in ["x", "y", "z"] {
-            table.remove(name).unwrap();
-        }
-        let mut extend = |name: &str, size: u64| {
-            table.change(&spec(name, size), false).unwrap();
-            table.check().unwrap();
-            extents(&table, name)
-        };
-        // After an odd end, its mebibyte is filled up before anything else.
-        assert_eq!(extend("a", 10 * MIB + 512), [(1, 10)]);
-        assert_eq!(extend("a", 21 * MIB), [(1, 15), (17, 6)], "the closest with 6 MiB");
-        assert_eq!(extend("a", 22 * MIB), [(1, 15), (17, 7)], "after its end");
-        assert_eq!(extend("d", 60 * MIB), [(46, 53), (38, 7)]);
-        // No free extent has 14 MiB.
-        assert_eq!(extend("a", 36 * MIB), [(1, 15), (17, 20), (45, 1)]);
-        let free = table.free();
-        assert_eq!(free, FreeSpace::default());
-        table.remove("a").unwrap();
-        assert_eq!(table.free().total, ByteSize::new(36 * MIB), "all of its extents are free");
-        table.change(&spec("d", 10 * MIB), true).unwrap();
-        assert_eq!(extents(&table, "d"), [(46, 10)], "a shrinking volume gives back its last ones");
-    }
-
-    #[test]
-    fn a_new_volume_has_several_extents_only_if_none_is_long_enough() {
-        let mut table = filled(&[("a", 10), ("b", 1), ("c", 20), ("d", 1), ("e", 66)]);
-        for name in ["a", "c"] {
-            table.remove(name).unwrap();
-        }
-        let mut with = table.clone();
-        with.add(&spec("new", 20 * MIB)).unwrap();
-        assert_eq!(extents(&with, "new"), [(12, 20)]);
-        table.add(&spec("new", 25 * MIB + 512)).unwrap();
-        assert_eq!(extents(&table, "new"), [(1, 10), (12, 15)], "in order of address");
-        table.check().unwrap();
-        assert_eq!(table.volumes()[0].name, "new", "volumes stay in order of address");
-    }
-
-    #[test]
-    fn a_volume_has_up_to_eight_extents() {
-        let names: Vec<String> = (0..40).map(|nth| format!("v{nth}")).collect();
-        let mut table = table(100);
-        for name in &names {
-            table.add(&spec(name, MIB)).unwrap();
-        }
-        table.add(&spec("rest", table.free().longest.get())).unwrap();
-        for name in names.iter().step_by(2) {
-            table.remove(name).unwrap();
-        }
-        assert_eq!(
-            table.free(),
-            FreeSpace {
-                total: ByteSize::new(20 * MIB),
-                longest: ByteSize::new(MIB),
-                largest: ByteSize::new(8 * MIB)
-            }
-        );
-        assert!(matches!(table.add(&spec("a", 8 * MIB + 512)), Err(VolumeError::NoSpace { .. })));
-        table.add(&spec("a", 7 * MIB)).unwrap();
-        assert!(matches!(
-            table.change(&spec("a", 9 * MIB), false),
-            Err(VolumeError::CannotGrow { largest, .. }) if largest.get() == 8 * MIB
-        ));
-        table.change(&spec("a", 8 * MIB), false).unwrap();
-        assert_eq!(extents(&table, "a").len(), 8);
-        table.check().unwrap();
-    }
-
-    #[test]
-    fn settings_that_cannot_be_kept_together_are_refused_with_both() {
-        let mut table = table(100);
-        let share = |fraction: f64| Share::from_fraction(fraction).unwrap();
-        let mut requested = spec("a", MIB);
-        requested.settings.reserve = Some(share(0.5));
-        requested.settings.limit = Some(Some(share(0.25)));
-        assert_eq!(
-            table.add(&requested).unwrap_err().to_string(),
-            "volume a: a reserve of 50 % is more than its limit of 25 %; lower the reserve, or \
-                raise the limit"
-        );
-        requested.settings.limit = Some(Some(Share::NONE));
-        requested.settings.reserve = None;
-        assert!(
-            table
-                .add(&requested)
-                .unwrap_err()
-                .to_string()
-                .contains("a limit of 0 allows no request")
-        );
-        requested.settings.limit = None;
-        requested.settings.reserve = Some(share(0.5));
-        table.add(&requested).unwrap();
-        assert_eq!(table.reserved_billionths(), 500_000_000);
-        let lower = VolumeSpec {
-            size: None,
-            settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() },
-            ..spec("a", 0)
-        };
-        assert!(matches!(table.change(&lower, false), Err(VolumeError::ReserveAboveLimit { .. })));
-    }
-}
+mod tests;
