@@ -462,6 +462,20 @@ fn turns_of_streams_miss_no_deadline() {
     assert!(backup.mib_per_second > 45.0, "{backup:?}");
 }
 
+/// 32 clients ask for more than the drive can do: it serves as many requests as without deadlines,
+/// and most of them in time.
+#[test]
+fn deadlines_that_cannot_all_be_met_cost_no_throughput() {
+    let served = |deadline| {
+        let random = StreamConfig { deadline, ..StreamConfig::closed(32) };
+        on_a_large_drive("headtime", &[random]).remove(0)
+    };
+    let (with, without) = (served(Some(Nanos::from_ms(200))), served(None));
+    assert!(with.iops > 0.9 * without.iops, "{} of {}", with.iops, without.iops);
+    let missed = with.deadline_misses as f64 / with.deadline_requests as f64;
+    assert!(missed < 0.4, "{missed}");
+}
+
 /// The requests per second of each of these streams, as a workload file describes them.
 fn rates(drive: &str, streams: &[&str]) -> Vec<f64> {
     rates_under("headtime", drive, streams)

@@ -1,6 +1,7 @@
 #![doc = include_str!("../../../../docs/policies/headtime.md")]
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -19,10 +20,10 @@ use crate::shares::Tenant;
 use crate::streams::Owner;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// The number of most urgent requests that compete when a deadline is at risk (guess: more finds
-/// little and costs a simulation each. With 4, half as many deadlines are missed in `a.noise`, with
-/// 16 half as many more; their throughput was not compared).
-const URGENT: usize = 8;
+/// The number of deadlines that may be missed before only the cost of requests counts: with more,
+/// the drive is overloaded, and the cheapest request leaves the most time for the others (guess:
+/// with 1, loads that the drive can carry miss up to 0.1 points more).
+const FEW: usize = 2;
 
 /// Revolutions after which a late request no longer waits for cheaper ones (guess: a quarter of a
 /// second at 7,200 rpm).
@@ -313,13 +314,25 @@ impl Headtime {
     /// deadlines. While a request is late, only requests with a deadline go.
     fn allows(&self, view: &View<'_>, from: Instant, first: Option<(&[Ticket], &Target)>) -> bool {
         let Some(earliest) = view.queue.with_deadline().next() else { return true };
-        let tickets = first.map_or(&[][..], |(tickets, _)| tickets);
         let has_deadline = |ticket: &Ticket| {
             view.queue.get(*ticket).is_some_and(|queued| queued.deadline.is_some())
         };
+        let tickets = first.map_or(&[][..], |(tickets, _)| tickets);
         if due(earliest) <= view.now && !tickets.iter().any(has_deadline) {
             return false;
         }
+        self.missed(view, from, first).next().is_none()
+    }
+
+    /// The requests among the first `walk` by deadline that miss it then. A late request cannot be
+    /// met any more, and does not count.
+    fn missed<'a>(
+        &self,
+        view: &'a View<'_>,
+        from: Instant,
+        first: Option<(&'a [Ticket], &'a Target)>,
+    ) -> impl Iterator<Item = &'a Queued> {
+        let tickets = first.map_or(&[][..], |(tickets, _)| tickets);
         let tail = Nanos::from_ns(
             (view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64,
         );
@@ -327,31 +340,29 @@ impl Headtime {
         // The head follows most likely times, because only those end at a real angle; the
         // additional expected time is summed separately.
         let mut beyond_ns: i64 = 0;
-        let mut finish = |target: &Target| {
+        let mut finish = move |target: &Target| {
             let estimate = view.belief.estimate(&head, from, target);
             head = Head::after(target, estimate.finish());
             beyond_ns += estimate.expected.as_ns() as i64 - estimate.positioning.as_ns() as i64;
             estimate.finish().offset_by_ns(beyond_ns.max(0))
         };
-        // A late request cannot be met any more, and must not make all others look infeasible.
-        let in_time = |finish: Instant, due: Instant| finish + tail <= due || due <= view.now;
-        if let Some((tickets, target)) = first {
-            let finish = finish(target);
-            let dues = tickets.iter().filter_map(|ticket| view.queue.get(*ticket)).map(due);
-            if dues.into_iter().any(|due| !in_time(finish, due)) {
-                return false;
-            }
-        }
+        let first_finish = first.map(|(_, target)| finish(target));
+        let chosen = tickets.iter().filter_map(|ticket| view.queue.get(*ticket));
+        let chosen = chosen.zip(first_finish.into_iter().cycle());
         let others = view
             .queue
             .with_deadline()
             .take(self.walk)
-            .filter(|queued| !tickets.contains(&queued.ticket) && due(queued) > view.now);
-        others.into_iter().all(|queued| in_time(finish(&queued.target), due(queued)))
+            .filter(move |queued| !tickets.contains(&queued.ticket) && due(queued) > view.now)
+            .map(move |queued| (queued, finish(&queued.target)));
+        let in_time = move |(queued, finish): &(&Queued, Instant)| {
+            *finish + tail <= due(queued) || due(queued) <= view.now
+        };
+        chosen.chain(others).filter(move |finish| !in_time(finish)).map(|(queued, _)| queued)
     }
 
-    /// The cheapest of the most urgent requests that leaves the others in time, else the cheapest
-    /// of them; a very late request goes at once.
+    /// Of the first `walk` requests by deadline, the cheapest of those after which the fewest miss
+    /// theirs, if these are few; otherwise the cheapest. A very late request goes at once.
     fn choose_urgent(&self, view: &View<'_>) -> Option<Ticket> {
         let patience = view.belief.revolution() * PATIENCE_REVOLUTIONS;
         if let Some(first) =
@@ -359,14 +370,22 @@ impl Headtime {
         {
             return Some(first.ticket);
         }
-        let cost =
-            |queued: &&Queued| (view.estimate(queued).expected_cost(view.now), queued.ticket);
-        let urgent = || view.queue.with_deadline().take(URGENT);
-        let alone_is_safe = |queued: &&Queued| {
-            self.allows(view, view.now, Some((&[queued.ticket], &queued.target)))
-        };
-        let safe = urgent().filter(alone_is_safe).min_by_key(cost);
-        safe.or_else(|| urgent().min_by_key(cost)).map(|queued| queued.ticket)
+        let mut by_cost: Vec<&Queued> = view.queue.with_deadline().take(self.walk).collect();
+        by_cost.sort_by_cached_key(|queued| {
+            (view.estimate(queued).expected_cost(view.now), queued.ticket)
+        });
+        let (mut first, mut fewest) = (by_cost.first(), FEW + 1);
+        for queued in &by_cost {
+            let then = Some((&[queued.ticket][..], &queued.target));
+            let missed = self.missed(view, view.now, then).take(fewest).count();
+            if missed < fewest {
+                (first, fewest) = (Some(queued), missed);
+            }
+            if missed == 0 {
+                break;
+            }
+        }
+        first.map(|queued| queued.ticket)
     }
 }
 
