@@ -35,8 +35,8 @@ const OF_ARMS: u64 = 100_000;
 const PUBLISHED: [(usize, (f64, f64), f64); 2] = [(3, (1.0, 2.0), 3.0), (4, (0.2, 0.6), 10.0)];
 /// Required agreement beyond published ranges, in points of percent (guess).
 const POINTS: f64 = 0.5;
-const FREE_POINTS: f64 = 5.0;
 const GUESS: &str = "points of percent, a guess: another unit of the drive";
+const HALF: &str = "half of the published effect, so that its absence is none, a guess";
 
 const WHY_LOSS: &str = "the loss depends on the random part of arm times: without noise there is \
     none, and at the level typical it is larger than on the paper's drive (the rows at the end \
@@ -142,7 +142,7 @@ fn rows(known: &Known, tasks: u32, lines: &[Line<'_>]) -> Vec<Row> {
             let margin = format!("{}, conservatism 0.{tenths} ms", line.name);
             let loss = loss(line, tenths);
             let name = what(format!("{margin}: foreground lost"));
-            let judged = Judged::between((least, most), loss, POINTS, GUESS);
+            let judged = Judged::between((least, most), loss, least / 2.0, HALF);
             rows.push(Row::new(name, "%", judged, WHY_LOSS));
             let most = line
                 .scanned
@@ -156,7 +156,7 @@ fn rows(known: &Known, tasks: u32, lines: &[Line<'_>]) -> Vec<Row> {
                 "{margin}: free bandwidth below the maximum over all \
                 conservatisms"
             ));
-            let judged = Judged::effect(less_free, given_up, FREE_POINTS, GUESS);
+            let judged = Judged::effect(less_free, given_up, less_free / 2.0, HALF);
             rows.push(Row::new(name, "%", judged, WHY_FREE));
         }
     }
