@@ -12,11 +12,11 @@ use headtime_belief::matrix::{
 };
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Arms, Belief, Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Positioning, Target,
+    Belief, Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Positioning, Target,
     TrackMap, pair_by_estimate, pairs_one_by_one,
 };
 use headtime_sim::DriveTruth;
-use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 use headtime_workload::{Mix, StreamConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -80,21 +80,7 @@ impl Positioning for ByDefinition<'_> {
         pairs_one_by_one(self, hub, others, near, overhead, each);
     }
 
-    fn takes_into_cache(&self, _op: Op) -> bool {
-        false
-    }
-
-    fn reads_on(&self, _from: Lba) -> Sectors {
-        Sectors::ZERO
-    }
-
-    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
-        false
-    }
-
-    fn arms(&self) -> Arms {
-        Arms::ONE
-    }
+    headtime_sched::without_cache!();
 }
 
 /// The surface of a place with an unknown angle in a compact map.

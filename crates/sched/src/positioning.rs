@@ -304,6 +304,69 @@ pub fn pairs_one_by_one(
     }
 }
 
+/// The methods of a [`Positioning`] that is sure of its estimates and has no faster way to the cost
+/// of a pair.
+#[macro_export]
+macro_rules! costs_by_estimate {
+    () => {
+        fn known(
+            &self,
+            _head: &$crate::Head,
+            _dispatch: ::headtime_units::Instant,
+            _target: &$crate::Target,
+        ) -> $crate::Certainty {
+            $crate::Certainty::Known
+        }
+
+        fn pair(
+            &self,
+            from: &$crate::Target,
+            to: &$crate::Target,
+            near: ::headtime_units::Instant,
+            overhead: $crate::Overhead,
+        ) -> $crate::PairCost {
+            $crate::pair_by_estimate(self, from, to, near, overhead)
+        }
+
+        fn pairs(
+            &self,
+            hub: &$crate::Target,
+            others: &mut dyn Iterator<Item = &$crate::Target>,
+            near: ::headtime_units::Instant,
+            overhead: $crate::Overhead,
+            each: &mut dyn FnMut($crate::PairCost, $crate::PairCost),
+        ) {
+            $crate::pairs_one_by_one(self, hub, others, near, overhead, each);
+        }
+    };
+}
+
+/// The methods of a [`Positioning`] of a drive with one arm whose cache the model does not know.
+#[macro_export]
+macro_rules! without_cache {
+    () => {
+        fn takes_into_cache(&self, _op: $crate::Op) -> bool {
+            false
+        }
+
+        fn reads_on(&self, _from: ::headtime_units::Lba) -> ::headtime_units::Sectors {
+            ::headtime_units::Sectors::ZERO
+        }
+
+        fn probably_cached(
+            &self,
+            _extent: ::headtime_units::Extent,
+            _until: ::headtime_units::Instant,
+        ) -> bool {
+            false
+        }
+
+        fn arms(&self) -> $crate::Arms {
+            $crate::Arms::ONE
+        }
+    };
+}
+
 /// The locations of a drive's tracks and the rotation of its platter, for the search of reads that
 /// fit into a gap.
 ///

@@ -25,7 +25,7 @@
 //! ours.
 
 use headtime_sched::{
-    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
     passes_at_by_tracks,
 };
@@ -292,21 +292,7 @@ impl Positioning for MatrixBelief {
         passes_at_by_tracks(self, angle, from)
     }
 
-    fn takes_into_cache(&self, _op: Op) -> bool {
-        false
-    }
-
-    fn reads_on(&self, _from: Lba) -> Sectors {
-        Sectors::ZERO
-    }
-
-    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
-        false
-    }
-
-    fn arms(&self) -> Arms {
-        Arms::ONE
-    }
+    headtime_sched::without_cache!();
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         None

@@ -1,11 +1,10 @@
 //! Another belief while requests wait and a command is at the drive.
 
 use headtime_sched::{
-    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
-    Overhead, POLICIES, PairCost, Position, Positioning, ScanId, ScanOptions, Target, TrackMap,
-    likely_by_estimate, pair_by_estimate, pairs_one_by_one,
+    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, POLICIES,
+    Position, Positioning, ScanId, ScanOptions, Target, TrackMap, likely_by_estimate,
 };
-use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 use crate::scans::{eager, everything};
 use crate::session::{Setup, read, write};
@@ -59,40 +58,9 @@ impl Positioning for FromTheOtherEnd {
         likely_by_estimate(self, head, dispatch, target)
     }
 
-    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
-        Certainty::Known
-    }
+    headtime_sched::costs_by_estimate!();
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
-        pair_by_estimate(self, from, to, near, overhead)
-    }
-
-    fn pairs(
-        &self,
-        hub: &Target,
-        others: &mut dyn Iterator<Item = &Target>,
-        near: Instant,
-        overhead: Overhead,
-        each: &mut dyn FnMut(PairCost, PairCost),
-    ) {
-        pairs_one_by_one(self, hub, others, near, overhead, each);
-    }
-
-    fn takes_into_cache(&self, _op: Op) -> bool {
-        false
-    }
-
-    fn reads_on(&self, _from: Lba) -> Sectors {
-        Sectors::ZERO
-    }
-
-    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
-        false
-    }
-
-    fn arms(&self) -> Arms {
-        Arms::ONE
-    }
+    headtime_sched::without_cache!();
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         None

@@ -25,9 +25,8 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track,
 };
 use headtime_sched::{
-    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
-    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
-    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
+    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, Position,
+    Positioning, Target, TrackMap, likely_by_estimate, passes_at_by_tracks,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -195,44 +194,13 @@ impl Positioning for CellPositioning {
         likely_by_estimate(self, head, dispatch, target)
     }
 
-    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
-        Certainty::Known
-    }
-
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
         passes_at_by_tracks(self, angle, from)
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
-        pair_by_estimate(self, from, to, near, overhead)
-    }
+    headtime_sched::costs_by_estimate!();
 
-    fn pairs(
-        &self,
-        hub: &Target,
-        others: &mut dyn Iterator<Item = &Target>,
-        near: Instant,
-        overhead: Overhead,
-        each: &mut dyn FnMut(PairCost, PairCost),
-    ) {
-        pairs_one_by_one(self, hub, others, near, overhead, each);
-    }
-
-    fn takes_into_cache(&self, _op: Op) -> bool {
-        false
-    }
-
-    fn reads_on(&self, _from: Lba) -> Sectors {
-        Sectors::ZERO
-    }
-
-    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
-        false
-    }
-
-    fn arms(&self) -> Arms {
-        Arms::ONE
-    }
+    headtime_sched::without_cache!();
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         None

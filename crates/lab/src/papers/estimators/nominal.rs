@@ -16,12 +16,11 @@
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
 use headtime_sched::{
-    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
-    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
-    pair_by_estimate, pairs_one_by_one,
+    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, Position,
+    Positioning, Target, TrackMap, likely_by_estimate,
 };
 use headtime_sim::{DriveTruth, OraclePositioning};
-use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// The nominal instance as a model of one that differs from it.
 #[derive(Clone, Debug)]
@@ -95,40 +94,9 @@ impl Positioning for NominalPositioning {
         likely_by_estimate(self, head, dispatch, target)
     }
 
-    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
-        Certainty::Known
-    }
+    headtime_sched::costs_by_estimate!();
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
-        pair_by_estimate(self, from, to, near, overhead)
-    }
-
-    fn pairs(
-        &self,
-        hub: &Target,
-        others: &mut dyn Iterator<Item = &Target>,
-        near: Instant,
-        overhead: Overhead,
-        each: &mut dyn FnMut(PairCost, PairCost),
-    ) {
-        pairs_one_by_one(self, hub, others, near, overhead, each);
-    }
-
-    fn takes_into_cache(&self, _op: Op) -> bool {
-        false
-    }
-
-    fn reads_on(&self, _from: Lba) -> Sectors {
-        Sectors::ZERO
-    }
-
-    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
-        false
-    }
-
-    fn arms(&self) -> Arms {
-        Arms::ONE
-    }
+    headtime_sched::without_cache!();
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         None

@@ -1,12 +1,8 @@
 use super::*;
-use crate::arms::Arms;
 use crate::background::{ScanId, ScanOptions};
 use crate::freeblock::scans::Scans;
 use crate::freeblock::{PendingSectors, Scan};
-use crate::positioning::{
-    Certainty, Estimate, Likely, Overhead, PairCost, pair_by_estimate, pairs_one_by_one,
-    passes_at_by_tracks,
-};
+use crate::positioning::{Estimate, Likely, passes_at_by_tracks};
 use headtime_units::Angle;
 use proptest::prelude::*;
 
@@ -143,44 +139,13 @@ impl Positioning for Toy {
         finished
     }
 
-    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
-        Certainty::Known
-    }
-
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
         passes_at_by_tracks(self, angle, from)
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
-        pair_by_estimate(self, from, to, near, overhead)
-    }
+    crate::costs_by_estimate!();
 
-    fn pairs(
-        &self,
-        hub: &Target,
-        others: &mut dyn Iterator<Item = &Target>,
-        near: Instant,
-        overhead: Overhead,
-        each: &mut dyn FnMut(PairCost, PairCost),
-    ) {
-        pairs_one_by_one(self, hub, others, near, overhead, each);
-    }
-
-    fn takes_into_cache(&self, _op: Op) -> bool {
-        false
-    }
-
-    fn reads_on(&self, _from: Lba) -> Sectors {
-        Sectors::ZERO
-    }
-
-    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
-        false
-    }
-
-    fn arms(&self) -> Arms {
-        Arms::ONE
-    }
+    crate::without_cache!();
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         None
