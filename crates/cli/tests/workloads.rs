@@ -361,3 +361,29 @@ fn a_trace_is_counted_from_its_first_request_to_its_last() {
     );
     assert_eq!(simulated(&["--workload", file])["requests"], 40, "a trace is a workload too");
 }
+
+/// The figures in docs/embedding.md are those of the load that stands there.
+#[test]
+fn the_effect_of_deadlines_is_as_the_docs_say() {
+    let page = std::fs::read_to_string(workspace().join("docs/embedding.md")).expect("it is there");
+    let load = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let load = load.expect("the page has a load");
+    assert!(page.contains("`headtime sim --workload FILE --seconds 60 --seed 1`"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let without = load.replace("deadline = \"100ms\"\n", "");
+    for (name, load) in [("without deadlines", &*without), ("with a deadline of 100 ms", load)] {
+        let file = folder.path().join("load.toml");
+        std::fs::write(&file, load).expect("the folder is ours");
+        let file = file.to_str().expect("UTF-8");
+        let drive = ["--drive", "nearline-20tb"];
+        let answer = simulated(
+            &[&["--workload", file, "--seconds", "60", "--seed", "1"][..], &drive].concat(),
+        );
+        let ms = |key: &str| answer["streams"][0]["response_ms"][key].as_f64().expect("a time");
+        let reads = answer["streams"][1]["iops"].as_f64().expect("a rate");
+        let [median, tail, slowest] = ["p50", "p99", "max"].map(ms);
+        let row =
+            format!("| {name} | {median:.0} ms | {tail:.0} ms | {slowest:.0} ms | {reads:.0} |");
+        assert!(page.contains(&row), "docs/embedding.md should have:\n{row}");
+    }
+}
