@@ -556,6 +556,8 @@ impl Probe {
             profile: invalid.as_deref().map_or(Ok(profile.is_some()), Err),
             last_remark: self.remarks.last(),
             check: check.as_ref(),
+            deviations: &deviations,
+            jitter_us: drive.clock.deviation_ns() / 1e3,
         }
         .verdict();
         if !verdict.is_characterized() {

@@ -13,7 +13,7 @@
 use headtime_mechanics::profile::{Accuracy, Reliability};
 use serde::{Deserialize, Serialize};
 
-use crate::finding::SelfCheck;
+use crate::finding::{Deviation, SelfCheck};
 use crate::measurement::TimedCommand;
 use crate::numbers::wrap;
 use crate::rotation::RotationResult;
@@ -199,6 +199,10 @@ pub(crate) struct Evidence<'a> {
     pub(crate) profile: Result<bool, &'a str>,
     pub(crate) last_remark: Option<&'a String>,
     pub(crate) check: Option<&'a SelfCheck>,
+    /// The reasons why reads of the check were not near.
+    pub(crate) deviations: &'a [Deviation],
+    /// The deviation of completions, us.
+    pub(crate) jitter_us: f64,
 }
 
 impl Evidence<'_> {
@@ -235,11 +239,19 @@ impl Evidence<'_> {
             100.0 * check.within_50_us,
             100.0 * check.within_150_us
         );
-        match check.accuracy().reliability() {
+        match check.accuracy().reliability(self.jitter_us) {
             Reliability::Unchecked => Verdict::Doubtful {
                 why: "it was not checked against fresh reads; give it more time".into(),
             },
             Reliability::Good => Verdict::Characterized { why },
+            Reliability::Incomplete => Verdict::Characterized {
+                why: format!(
+                    "{why}, less than {:.1} % within 50 us, which completions as steady as these \
+                        allow: {}",
+                    100.0 * Accuracy::expected_near(),
+                    self.describe_deviations()
+                ),
+            },
             Reliability::Poor => Verdict::Doubtful {
                 why: format!(
                     "{why}; expected {:.0} % or more within 150 us",
@@ -253,6 +265,15 @@ impl Evidence<'_> {
                 ),
             },
         }
+    }
+
+    /// The reasons why reads of the check were not near, with their shares.
+    fn describe_deviations(&self) -> String {
+        let reasons = self
+            .deviations
+            .iter()
+            .map(|deviation| format!("{:.1} % {}", 100.0 * deviation.share, deviation.reason));
+        reasons.collect::<Vec<_>>().join("; ")
     }
 
     /// Describes what a device that does not rotate may be.
@@ -342,6 +363,38 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_of_which_noise_does_not_explain_the_errors_says_what_does() {
+        let mut rotation = RotationResult::default();
+        rotation.rotates = Some(true);
+        let monitor = DriveMonitor { responses: vec![1; 200], ..DriveMonitor::default() };
+        let check = SelfCheck {
+            reads: 2_000,
+            within_50_us: 0.96,
+            within_150_us: 0.961,
+            ..SelfCheck::default()
+        };
+        let deviations = [Deviation { reason: "no known pattern of tracks".into(), share: 0.04 }];
+        let sentence = |jitter_us: f64| {
+            let verdict = Evidence {
+                early_end: None,
+                stage: Stage::Done,
+                rotation: &rotation,
+                monitor: &monitor,
+                profile: Ok(true),
+                last_remark: None,
+                check: Some(&check),
+                deviations: &deviations,
+                jitter_us,
+            }
+            .verdict();
+            assert!(verdict.is_characterized());
+            verdict.sentence()
+        };
+        assert!(sentence(3.0).ends_with("allow: 4.0 % no known pattern of tracks"));
+        assert!(!sentence(25.0).contains("allow"));
+    }
+
+    #[test]
     fn responses_say_what_does_not_turn() {
         let mut watch = DriveMonitor::default();
         let rotation = RotationResult::default();
@@ -366,6 +419,8 @@ mod tests {
             profile: Ok(false),
             last_remark: None,
             check: None,
+            deviations: &[],
+            jitter_us: 0.0,
         }
         .verdict();
         assert!(verdict.sentence().contains("flash"), "{}", verdict.sentence());

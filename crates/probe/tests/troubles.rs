@@ -301,5 +301,5 @@ fn a_profile_that_was_not_checked_states_no_reads() {
     }
     let found = probe.finding().profile.expect("a measured profile");
     let accuracy = found.accuracy.expect("a table of no reads");
-    assert_eq!((accuracy.reads, accuracy.broken_promises().len()), (0, 1));
+    assert_eq!((accuracy.reads, accuracy.broken_promises(0.0).len()), (0, 1));
 }

@@ -133,7 +133,7 @@ impl Server {
     pub(crate) fn open(config: &Config, serving: ServedContent<'_>) -> Result<Self, StartError> {
         for promise in config.broken_promises() {
             tracing::warn!(
-                "the profile is not reliable by its own self-check, which affects {promise}; \
+                "the profile falls short by its own self-check, which affects {promise}; \
                     characterize the drive again with more time"
             );
         }

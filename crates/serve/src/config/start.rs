@@ -80,14 +80,15 @@ impl Config {
     }
 
     /// The promises that a server cannot keep with the profile of this configuration, because its
-    /// own characterization found it unreliable. None without a profile, or with one that states
+    /// own self-check fell short. None without a profile, or with one that states
     /// no accuracy.
     #[must_use]
     pub fn broken_promises(&self) -> Vec<String> {
         let (Some(source), Some(drive)) = (&self.profile, &self.drive) else { return Vec::new() };
         // A profile that cannot be read is refused when the drive is opened.
-        let accuracy = load_profile(source, None, drive).ok().and_then(|found| found.accuracy);
-        accuracy.map_or_else(Vec::new, |accuracy| accuracy.broken_promises())
+        let Ok(found) = load_profile(source, None, drive) else { return Vec::new() };
+        let jitter_us = found.variation.jitter_us;
+        found.accuracy.map_or_else(Vec::new, |accuracy| accuracy.broken_promises(jitter_us))
     }
 
     fn drive_on_trial(&self, locator: &Locator) -> Result<DriveOnTrial, OpenError> {
