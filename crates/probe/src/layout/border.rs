@@ -13,7 +13,7 @@
 
 use super::track::between;
 use super::zone_model::ZoneModel;
-use crate::numbers::{part, wrap};
+use crate::numbers::wrap;
 use crate::session::{Attempt, QUIET_TURNS, Session};
 
 /// The largest deviation of a reading that belongs to a track, in revolutions.
@@ -172,10 +172,12 @@ impl Count<'_> {
                 (CountAt::Track, None) => session.angle(lba)?,
             };
             let sector = 1.0 / self.zone.sectors_per_track as f64;
-            // The next track is another one if whole tracks are spares.
-            let next = self.zone.track_of(border).max(track + 1);
-            let (end, start) = (self.zone.track_angle(track), self.zone.track_angle(next) + sector);
-            let (before, after) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
+            // Spares that are known may lie between the two, whole tracks among them.
+            let (end, start) = (
+                self.zone.angle(border.saturating_sub(1).max(self.zone.first_lba)),
+                self.zone.angle(border),
+            );
+            let (before, after) = (wrap(seen.turns - end), wrap(seen.turns - start));
             // The read may miss the boundary by the sectors not known yet, and the reading is
             // noisy; the nearer side counts.
             let uncertainty = 8.0 * session.drive.noise_turns() + self.uncertainty as f64 * sector;
