@@ -376,11 +376,14 @@ fn explain_again(
     // If the beginning of the first track was counted, a longer track is whole, and the last of its
     // zone. Otherwise it may begin with the remainder of another track. A track that spares make as
     // short as those of the next zone is told apart by the speed of its sectors.
-    let of_new =
-        one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two && before.is_none();
+    // One of the two may end a cylinder with spares of its own.
+    let has_spares = zone.groups.is_some_and(|groups| one.abs_diff(two) == groups.spares);
+    let longer = one.max(two);
+    let of_new = (one.abs_diff(two) <= 1 || has_spares) && longer != zone.sectors_per_track
+        || one >= two && before.is_none();
     let of_new = of_new
-        && (two >= zone.sectors_per_track
-            || is_shorter(session, zone, bad, zone.sectors_per_track - two)?);
+        && (longer >= zone.sectors_per_track
+            || is_shorter(session, zone, bad, zone.sectors_per_track - longer)?);
     zone.end_lba = Some(if of_new { start } else { first.end });
     Ok(())
 }
