@@ -12,6 +12,7 @@
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count};
 use super::explain::{MAX_SPARE_TRACKS, MIN_SPARES};
+use super::recovery::short_phase;
 use super::sector_count::count_sectors_per_track;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{
@@ -411,8 +412,7 @@ pub(crate) fn begin_next(
         Some([before, last]) if !before.unknown => last.first_track(),
         _ => 0,
     };
-    let mut found = None;
-    for reserved in [usual, 0].into_iter().take(if usual > 0 { 2 } else { 1 }) {
+    let begin_with = |session: &mut Session, layout: &mut LayoutResult, reserved: u64| {
         let zone = begin(session, layout, lba, sectors, about, pattern, groups, reserved)?;
         let is_even =
             zone.deviation <= MIN_DEVIATION.max(UNEVEN_NOISE * session.drive.noise_turns());
@@ -420,12 +420,15 @@ pub(crate) fn begin_next(
         let has_steps = has_usual_steps(&zone, &steps)
             || out_of_reach(session, &zone, zone.first_track() + SHORT_UNITS * pattern.unit);
         let fits = is_even && has_steps && holds(session, &zone)?;
-        found = Some((zone, fits));
-        if fits {
-            break;
-        }
+        Ok((zone, fits))
+    };
+    let (mut zone, mut fits) = begin_with(session, layout, usual)?;
+    if !fits && usual > 0 {
+        (zone, fits) = begin_with(session, layout, 0)?;
     }
-    let Some((zone, fits)) = found else { return Ok(()) };
+    if !fits && let Some(phase) = phase_of(session, layout, &zone)?.filter(|phase| *phase > 0) {
+        (zone, fits) = begin_with(session, layout, phase)?;
+    }
     if !fits {
         return Err(Interruption::Failed(format!(
             "the tracks from sector {} on do not continue the pattern of those before",
@@ -439,6 +442,28 @@ pub(crate) fn begin_next(
     Ok(())
 }
 
+/// The tracks of the first cylinder, or of the first row, of a zone before its first address; none
+/// if the pattern does not show.
+fn phase_of(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+) -> Attempt<Option<u64>> {
+    let unit = zone.pattern.unit;
+    let mut plain = ZoneModel::new(Pattern::PLAIN, zone.first_lba, zone.sectors_per_track);
+    if unit >= Pattern::NEVER || out_of_reach(session, &plain, unit) {
+        return Ok(None);
+    }
+    if unit <= MAX_SURFACES {
+        return Ok(short_phase(session, layout, &plain, zone.pattern)?.map(|(phase, _)| phase));
+    }
+    plain.steps = zone.steps;
+    plain.origin = track_angle(session, &plain, 0)?;
+    plain.add_angle(0, plain.origin);
+    let to_border = first_deviation(session, &mut plain, unit, MIN_DEVIATION)?;
+    Ok(to_border.map(|tracks| unit - tracks))
+}
+
 /// False if the ends of a zone's cylinders or rows showed no step of their own although those of
 /// the zone before have one: then they lie elsewhere.
 fn has_usual_steps(zone: &ZoneModel, before: &[f64; 3]) -> bool {
@@ -447,17 +472,32 @@ fn has_usual_steps(zone: &ZoneModel, before: &[f64; 3]) -> bool {
     !is_taken || differ(&zone.steps) > 2.0 * ROUNDED_SECTORS || differ(before) < CLEAR_SECTORS
 }
 
-/// True if most of a zone's first tracks are as it predicts.
+/// True if most of a zone's first tracks are as it predicts, and those that are not deviate by
+/// themselves: if the track at the same place of the next cylinder deviates too, cylinders end
+/// elsewhere.
 fn holds(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
-    let (mut tried, mut held) = (0, 0);
+    let (first, unit) = (zone.first_track(), zone.pattern.unit);
+    let mut tracks: Vec<u64> = (first + 1..=first + HELD_TRACKS).collect();
+    if unit <= MAX_SURFACES {
+        let end = (first + 1).next_multiple_of(unit);
+        tracks.extend((end.saturating_sub(3)..=end).filter(|track| *track > first + HELD_TRACKS));
+    }
+    let (mut tried, mut off) = (0, Vec::new());
     let mut trial = zone.clone();
-    for track in (zone.first_track() + 1..).take(HELD_TRACKS as usize) {
+    for track in tracks {
         if !out_of_reach(session, &trial, track) {
             tried += 1;
-            held += u64::from(is_as_predicted(session, &mut trial, track)?);
+            if !is_as_predicted(session, &mut trial, track)? {
+                off.push(track);
+            }
         }
     }
-    Ok(4 * held >= 3 * tried)
+    for track in off.iter().map(|track| track + unit).filter(|_| unit <= MAX_SURFACES) {
+        if !out_of_reach(session, &trial, track) && !is_as_predicted(session, &mut trial, track)? {
+            return Ok(false);
+        }
+    }
+    Ok(4 * off.len() <= tried)
 }
 
 /// Measures the tracks at the beginning of a zone, and its steps as far as the pattern is known.

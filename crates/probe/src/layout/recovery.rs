@@ -221,7 +221,7 @@ fn begin_at(
 
 /// The phase and the steps of a short pattern: those that fit a list of the tracks best. Each has
 /// its own end there, because spares at the end of a cylinder would look like a part of its step.
-fn short_phase(
+pub(super) fn short_phase(
     session: &mut Session,
     layout: &mut LayoutResult,
     plain: &ZoneModel,
