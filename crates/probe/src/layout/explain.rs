@@ -103,7 +103,7 @@ pub(crate) fn explain(
     // Sectors skipped before the deviating track that were not known: spares, of which slips have
     // left a few.
     let before = match (&found[..], bad.checked_sub(1)) {
-        ([None, None, ..], Some(last)) => {
+        ([None, None, ..] | [Some(_), None, None, None], Some(last)) => {
             count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra)
         }
         _ => None,

@@ -467,8 +467,11 @@ fn phase_of(
 /// False if the ends of a zone's cylinders or rows showed no step of their own although those of
 /// the zone before have one: then they lie elsewhere.
 fn has_usual_steps(zone: &ZoneModel, before: &[f64; 3]) -> bool {
-    let differ = |steps: &[f64; 3]| wrap(steps[1] - steps[0]).abs() * zone.sectors_per_track as f64;
-    let is_taken = zone.pattern.unit < Pattern::NEVER && zone.pattern.units > 1;
+    // Rows that follow each other on one surface have the third step at their ends.
+    let kind = if zone.pattern.units > 1 { 1 } else { 2 };
+    let differ =
+        |steps: &[f64; 3]| wrap(steps[kind] - steps[0]).abs() * zone.sectors_per_track as f64;
+    let is_taken = zone.pattern.unit < Pattern::NEVER;
     !is_taken || differ(&zone.steps) > 2.0 * ROUNDED_SECTORS || differ(before) < CLEAR_SECTORS
 }
 
