@@ -331,14 +331,14 @@ pub(crate) fn first_deviation(
     let first = zone.first_track();
     let (mut good, mut bad) = (0, 1);
     loop {
-        if bad > most || out_of_reach(session, zone, first + bad) {
+        if good == most || out_of_reach(session, zone, first + bad) {
             return Ok(None);
         }
         if !continues_to(session, zone, first + bad, allowed)? {
             break;
         }
         good = bad;
-        bad *= 2;
+        bad = (2 * bad).min(most);
     }
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
