@@ -362,6 +362,12 @@ fn explain_again(
         zone.end_lba = Some(first.end);
         return Ok(());
     }
+    if one > zone.sectors_per_track.max(two) {
+        // What spares leave of the last track, and the next zone's first one, whose angles happen
+        // to continue without a jump.
+        zone.end_lba = Some(first.end - two);
+        return Ok(());
+    }
     // A short last track still belongs to the zone before; a first track is as long as the second.
     if end_at_spares(zone, bad) {
         return Ok(());
