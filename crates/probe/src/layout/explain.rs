@@ -71,6 +71,12 @@ pub(crate) fn explain(
         );
         return Ok(());
     }
+    if let [None, Some(one), Some(two), Some(three)] = found[..]
+        && two - one == three - two
+        && ends_after(session, layout, zone, bad, one, two - one)?
+    {
+        return Ok(());
+    }
     if let [None, Some(one), Some(two), _] = found[..]
         && one == two
         && (0..=likely(layout, zone, bad)).contains(&one)
@@ -201,6 +207,37 @@ fn spares_within(
         }
     }
     Ok(None)
+}
+
+/// True if a track is the last one of its zone and has its spares, while those after it are shorter
+/// by `rise` each; up to the end of the first of them `counted` sectors were counted as skipped.
+/// Then the zone ends there. A single count fails between two zones.
+fn ends_after(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &mut ZoneModel,
+    track: u64,
+    counted: i64,
+    rise: i64,
+) -> Attempt<bool> {
+    let sectors = zone.sectors_per_track as f64;
+    let slips = likely(layout, zone, track);
+    if rise == 0 || counted - rise <= slips + MIN_SPARES as i64 {
+        return Ok(false);
+    }
+    // The spares would move a first track of the next zone.
+    let off = middle_deviation(session, zone, track)? * sectors;
+    if !(-1.0..=slips as f64 + 1.0).contains(&off)
+        || !keeps_rising(session, zone, track + 3, counted + 2 * rise, rise)?
+    {
+        return Ok(false);
+    }
+    let next = zone.sectors_per_track.saturating_add_signed(-rise);
+    let end = zone.track_start(track + 2).saturating_add_signed(-counted) - next;
+    zone.end_lba = Some(end);
+    zone.next_sectors = Some(next);
+    end_at_possible(zone);
+    Ok(true)
 }
 
 /// True if a track that ends `short` sectors early has room for fewer sectors, as the first track
