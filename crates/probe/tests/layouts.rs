@@ -104,6 +104,22 @@ fn a_drive_that_begins_in_the_middle_of_a_cylinder_is_recognized() {
 }
 
 #[test]
+fn zones_that_begin_anywhere_in_a_cylinder_with_spares_are_recognized() {
+    let mut cases = Vec::new();
+    for (heads, reserved, spares_part) in [(8, 1, 17), (2, 0, 14), (1, 0, 14)] {
+        let mut profile = small("deskstar34gxp@nocache", heads, 3, 600);
+        let spares = u64::from(profile.zones[0].sectors_per_track) / spares_part;
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            let sectors = u64::from(zone.sectors_per_track);
+            (zone.spare_cylinders, zone.spares) = (Some(1), spares);
+            zone.reserved = if number == 0 { 0 } else { reserved * sectors };
+        }
+        cases.push((format!("{heads} heads, {reserved} tracks before each zone"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
 fn a_drive_that_begins_in_the_middle_of_a_band_is_recognized() {
     let mut profile = small("cheetah10k7@nocache", 4, 2, 0);
     let band = profile.geometry.band_cylinders.expect("in bands");
