@@ -131,8 +131,7 @@ const CANDIDATES: usize = 1024;
 /// The maximum number of runs (guess, as above).
 const RUNS: usize = 256;
 /// A run is long, and an owner, once it has used the time of so many changes to another owner
-/// (guess: a shorter one costs others less than turns do. With 1 and with 4 the maximum error of a
-/// share over a second is 40 and 23 % smaller in `a.noise`).
+/// (guess: a shorter one costs others less than turns do).
 const LONG_CHANGES: u64 = 2;
 /// A run without requests for this long has ended (guess: longer than any pace of a recorder).
 const FORGOTTEN: Nanos = Nanos::from_secs(5);
