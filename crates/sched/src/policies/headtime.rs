@@ -324,8 +324,9 @@ impl Headtime {
         self.missed(view, from, first).next().is_none()
     }
 
-    /// The requests among the first `walk` by deadline that miss it then. A late request cannot be
-    /// met any more, and does not count.
+    /// The requests among the first `walk` by deadline that miss theirs when `first` goes next, no
+    /// command goes before `from`, and the others follow by deadline. One that is late already does
+    /// not count.
     fn missed<'a>(
         &self,
         view: &'a View<'_>,
