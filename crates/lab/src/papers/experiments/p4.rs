@@ -81,6 +81,10 @@ pub(super) struct Course {
     /// Answers per second of the whole run, and their counts.
     pub(super) guaranteed_per_s: f64,
     pub(super) promises: PromiseCounts,
+    /// Commands alone at the array that took longer than their worst case, and by how much the
+    /// worst of them.
+    pub(super) overlong: u64,
+    pub(super) excess: Nanos,
     /// The share of time with so many commands at the array.
     pub(super) outstanding: Vec<f64>,
 }
@@ -156,6 +160,8 @@ impl Run {
             guaranteed_per_s: promises.guaranteed as f64
                 / end.saturating_since(Instant::ORIGIN).as_secs_f64(),
             promises,
+            overlong: engine.scheduler.overlong,
+            excess: engine.scheduler.excess,
             outstanding: spans
                 .iter()
                 .map(|span| span.as_ns() as f64 / whole.as_ns().max(1) as f64)
@@ -248,12 +254,25 @@ struct Front {
     window: (Instant, Instant),
     since: Instant,
     spans: Vec<Nanos>,
+    /// The last completion.
+    completed: Instant,
+    overlong: u64,
+    excess: Nanos,
 }
 
 impl Front {
     fn of(inner: Scheduler, deadlines: Deadlines) -> Self {
         let window = (Instant::ORIGIN, Instant::NEVER);
-        Self { inner, deadlines, window, since: Instant::ORIGIN, spans: Vec::new() }
+        Self {
+            inner,
+            deadlines,
+            window,
+            since: Instant::ORIGIN,
+            spans: Vec::new(),
+            completed: Instant::ORIGIN,
+            overlong: 0,
+            excess: Nanos::ZERO,
+        }
     }
 
     /// The number of commands at the drive is about to change.
@@ -285,6 +304,14 @@ impl SchedulerApi for Front {
 
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
         self.count(now);
+        if let [alone] = self.inner.outstanding()
+            && alone.dispatched >= self.completed
+        {
+            let excess = done.finished.saturating_since(alone.dispatched + alone.worst);
+            self.overlong += u64::from(!excess.is_zero());
+            self.excess = self.excess.max(excess);
+        }
+        self.completed = self.completed.max(done.finished);
         self.inner.complete(now, done)
     }
 
