@@ -125,6 +125,7 @@ realtime: setup-build ## Measure timing in real time; needs an idle machine
 	scripts/realtime-scan.sh atlas10k
 	scripts/realtime-shares.sh
 	scripts/realtime-kernel.sh
+	scripts/realtime-applications.sh
 
 clean: ## Remove build output
 	cargo clean

@@ -11,29 +11,7 @@ source "$(dirname "$0")/realtime.sh"
 profile=${1:-nearline-20tb} seconds=${2:-30}
 schedulers=("${@:3}")
 [ "${#schedulers[@]}" -gt 0 ] || schedulers=(mq-deadline bfq headtime)
-scripts=$(dirname "$0")
-if [ "$(id -u)" != 0 ] || [ ! -e /dev/fuse ] || ! /usr/bin/python3 -c 'import nbd' 2>/dev/null; then
-    echo "skipped: it needs root, /dev/fuse and python3-libnbd (scripts/setup.sh test installs it)"
-    exit 0
-fi
-
-loops=()
-unmount() {
-    for loop in "${loops[@]}"; do losetup -d "$loop" 2>/dev/null || true; done
-    loops=()
-    umount "$work/mount" 2>/dev/null || true
-}
-trap 'unmount; clean' EXIT
-
-# Mounts exports (NAME=URI) and makes a loop device of each, in `loops`.
-mount_exports() {
-    mkdir -p "$work/mount"
-    "$scripts/nbd-fuse.py" "$work/mount" "$@" & load=$!
-    for _ in $(seq 100); do mountpoint -q "$work/mount" && break; sleep 0.1; done
-    for export in "$@"; do
-        loops+=("$(losetup --find --show --direct-io=on "$work/mount/${export%%=*}")")
-    done
-}
+needs_loops
 
 # Loads recorder, database and backup, each given as DEVICE:FIRST-BYTE:BYTES, and prints a line of results.
 measure() {

@@ -29,6 +29,33 @@ start_drive() {
     await "$work/drive"
 }
 
+# Loop devices on NBD exports, for measurements that name them.
+loops=()
+needs_loops() {
+    if [ "$(id -u)" != 0 ] || [ ! -e /dev/fuse ] || ! /usr/bin/python3 -c 'import nbd' 2>/dev/null; then
+        echo "skipped: it needs root, /dev/fuse and python3-libnbd (scripts/setup.sh test installs it)"
+        exit 0
+    fi
+    trap 'unmount; clean' EXIT
+}
+unmount() {
+    for loop in "${loops[@]}"; do losetup -d "$loop" 2>/dev/null || true; done
+    loops=()
+    umount "$work/mount" 2>/dev/null || true
+}
+
+# Mounts exports (NAME=URI) and makes a loop device of each, in `loops`.
+mount_exports() {
+    mkdir -p "$work/mount"
+    "$(dirname "$0")/nbd-fuse.py" "$work/mount" "$@" & load=$!
+    for _ in $(seq 100); do mountpoint -q "$work/mount" && break; sleep 0.1; done
+    for export in "$@"; do
+        loops+=("$(losetup --find --show --direct-io=on "$work/mount/${export%%=*}")")
+        # Linux 6.18 leaves fewer and fewer tags to a loop device that has had other schedulers; a change restores them.
+        for tags in 64 128; do echo $tags > "/sys/block/${loops[-1]#/dev/}/queue/nr_requests"; done
+    done
+}
+
 # Stops server and drive, and prints how late the emulation was.
 end_drive() {
     kill "$server"; wait "$server" || true; server=
