@@ -23,6 +23,7 @@
 //! of a run O(log n) in the number of runs.
 
 mod account;
+mod destaging;
 mod habits;
 mod think;
 
@@ -33,9 +34,11 @@ use headtime_units::{Extent, Instant, Lba, Nanos};
 
 pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
+use self::destaging::Destaging;
 use self::habits::{Habits, KNOWN, Kind};
 pub(crate) use self::think::{Came, Think};
 use crate::command::Finished;
+use crate::policies::sptf_expected::is_cached_write;
 use crate::policy::View;
 use crate::queue::Queued;
 use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
@@ -67,6 +70,8 @@ struct Run {
     paced: f64,
     /// True if any has finished since the last was submitted.
     any_finished: bool,
+    /// True if its client sends flushes after requests of it.
+    is_flushed: bool,
     /// Its completions that no later request of it answers.
     unanswered: u32,
     requests: u32,
@@ -79,8 +84,6 @@ struct Run {
     last: Instant,
     /// True if its process or connection has answered a completion with a request elsewhere.
     is_left: bool,
-    /// The transfer time of a sector; 0 before it is known.
-    sector_ns: f64,
     account: Account,
 }
 
@@ -118,6 +121,7 @@ pub(crate) struct Streams {
     next_run: u64,
     /// The run of the last request that finished.
     last: Option<RunId>,
+    destaging: Destaging,
 }
 
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
@@ -142,6 +146,11 @@ impl Streams {
         self.held_of_long == 0
     }
 
+    /// The time charged for cached writes that the drive has still to save.
+    pub(crate) fn paid_ahead(&self) -> Nanos {
+        self.destaging.paid_ahead()
+    }
+
     /// Returns whether any run is known.
     pub(crate) fn any_run(&self) -> bool {
         !self.runs.is_empty()
@@ -153,7 +162,11 @@ impl Streams {
         if request.op == Op::Write && !request.fua && self.bulk.contains(&volume) {
             return Owner::Writes(volume);
         }
-        let long = self.run_of(request.id).filter(|id| self.runs[id].is_long);
+        let run = match request.op {
+            Op::Flush => self.last_of.get(&request.stream).copied(),
+            _ => self.run_of(request.id),
+        };
+        let long = run.filter(|id| self.runs.get(id).is_some_and(|run| run.is_long));
         long.map_or(Owner::Rest(volume), Owner::Run)
     }
 
@@ -166,7 +179,7 @@ impl Streams {
     /// the next within `soon`.
     pub(crate) fn writes_within(&self, id: RunId, soon: Nanos) -> bool {
         let comes = |think: &Think| think.mean_ns.is_some() && think.within(soon).is_some();
-        let paced = |run: &&Run| run.op == Op::Write && run.is_paced();
+        let paced = |run: &&Run| run.op == Op::Write && run.is_paced() && !run.is_flushed;
         self.runs.get(&id).filter(paced).is_some_and(|run| comes(&run.account.think))
     }
 
@@ -215,11 +228,8 @@ impl Streams {
     /// read ahead it costs most of a revolution, and the cheapest of several less.
     pub(crate) fn saves(&mut self, view: &View<'_>, id: RunId, change: Nanos) -> bool {
         let Some(run) = self.runs.get_mut(&id) else { return true };
-        let next =
-            run.eligible(view).next().map(|next| (next.target.transfer, next.request.extent));
-        if let Some((transfer, extent)) = next {
-            run.sector_ns = transfer.as_ns() as f64 / extent.len.get().max(1) as f64;
-        }
+        let next = run.eligible(view).next().map(sector_ns);
+        run.account.sector_ns = next.unwrap_or(run.account.sector_ns);
         let Some(habits) = self.habits.get_mut(&run.kind) else { return true };
         let queued = view.queue.of_volume(run.volume).take(OLDEST).count();
         let requests = queued + usize::from(run.held.is_empty());
@@ -317,6 +327,7 @@ impl Streams {
             let part = parts_of(parts, first.request.volume);
             let own = if is_rest(*owner) { part.of_rest() } else { 1 };
             if let Some(account) = self.account_mut(*owner) {
+                account.sector_ns = sector_ns(first);
                 account.weight = mean * f64::from(own) / part.all();
             }
         }
@@ -350,7 +361,15 @@ impl Streams {
 
     /// Notes a request, and the run that it belongs to.
     pub(crate) fn submitted(&mut self, now: Instant, request: &Request) {
-        if !request.op.moves_head() {
+        if request.op == Op::Discard {
+            return;
+        }
+        self.destaging.submitted(now);
+        if request.op == Op::Flush {
+            match self.owner(request) {
+                Owner::Run(run) => self.is_followed_by_flush(run, now),
+                _ => self.rests.entry(request.volume).or_default().goes_on(now),
+            }
             return;
         }
         let run = match self.continued_by(request) {
@@ -366,9 +385,18 @@ impl Streams {
                 if !self.runs[&id].is_long {
                     self.rests.entry(request.volume).or_default().goes_on(now);
                 }
+                self.goes_on(id, now);
                 self.join(id, now, request);
             }
             None => self.rests.entry(request.volume).or_default().goes_on(now),
+        }
+    }
+
+    /// Notes that the client of a run goes on with a flush.
+    fn is_followed_by_flush(&mut self, id: RunId, now: Instant) {
+        self.goes_on(id, now);
+        if let Some(run) = self.runs.get_mut(&id) {
+            run.is_flushed = true;
         }
     }
 
@@ -392,45 +420,47 @@ impl Streams {
     /// two changes to another owner; as an owner it begins at the virtual time of its volume's
     /// other requests, which have paid so far. `change` is the cost of a change, if it is known.
     pub(crate) fn finished(&mut self, finished: &Finished, change: Option<Nanos>) {
-        if !finished.request.op.moves_head() {
-            return;
+        self.destaging.finished(finished.finished);
+        match finished.request.op {
+            Op::Discard => return,
+            Op::Flush => return self.flushed(finished, change),
+            Op::Read | Op::Write | Op::Zero => {}
         }
         let owner = self.owner(&finished.request);
         let run = self.run_of(finished.request.id);
-        if let Some(run) = run.and_then(|run| self.runs.get_mut(&run)) {
-            run.any_finished = true;
-            run.unanswered += 1;
-        }
+        let sectors = finished.request.extent.len.get() as f64;
+        let transfer_ns = sectors * self.account(owner).sector_ns;
+        let (took, transfer) = (finished.disk_time, Nanos::from_ns(transfer_ns as u64));
+        let time = match change {
+            _ if is_cached_write(&finished.request) => {
+                let positioning = change.filter(|_| is_rest(owner)).unwrap_or_default();
+                self.destaging.wrote(owner, took, transfer, positioning)
+            }
+            Some(change) => self.destaging.waited(took, change + transfer),
+            None => took,
+        };
         self.gone(finished.request.id);
         if let Some(account) = self.account_mut(owner) {
-            account.charge(finished.disk_time);
+            account.charge(time);
             account.think.finished(finished);
         }
         let before = core::mem::replace(&mut self.last, run);
         let follows = run.is_some() && before == run;
-        let Some((id, change)) = run.zip(change) else { return };
-        let Some(run) = self.runs.get_mut(&id) else { return };
+        let Some(id) = run else { return };
+        self.pauses(id, finished, change);
+        let Some((run, change)) = self.runs.get_mut(&id).zip(change) else { return };
+        run.any_finished = true;
         if let Some(habits) = self.habits.get_mut(&run.kind)
             && follows
-            && run.sector_ns > 0.0
+            && run.account.sector_ns > 0.0
         {
-            let transfer_ns = finished.request.extent.len.get() as f64 * run.sector_ns;
+            let transfer_ns = sectors * run.account.sector_ns;
             let beyond_ns = (finished.disk_time.as_ns() as f64 - transfer_ns).max(0.0);
             habits.followed = (habits.followed + 1.0).min(32.0);
             habits.following_ns += (beyond_ns - habits.following_ns) / habits.followed;
         }
         if owner != Owner::Run(id) {
-            run.account.used += finished.disk_time;
-            run.account.think.finished(finished);
-        }
-        if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| run.held.is_empty()) {
-            run.account.awaited = run.account.think.awaited_until(change);
-            if run.account.awaited.is_some() {
-                habits.pauses.add();
-                if run.is_left {
-                    habits.pauses_elsewhere.add();
-                }
-            }
+            run.account.used += time;
         }
         let saves = self.habits.get(&run.kind).is_none_or(|habits| !habits.saves_nothing);
         if run.account.used >= change * LONG_CHANGES && !run.is_long && saves {
@@ -441,8 +471,25 @@ impl Streams {
         }
     }
 
+    /// Charges a flush to the owners of the writes that it waited for.
+    fn flushed(&mut self, finished: &Finished, change: Option<Nanos>) {
+        self.gone(finished.request.id);
+        let flusher = self.owner(&finished.request);
+        if let Owner::Run(run) = flusher {
+            self.pauses(run, finished, change);
+        } else if let Some(account) = self.account_mut(flusher) {
+            account.think.finished(finished);
+        }
+        for (owner, time) in self.destaging.flushed(flusher, finished.disk_time) {
+            if let Some(account) = self.account_mut(owner) {
+                account.charge(time);
+            }
+        }
+    }
+
     /// Forgets a request that will not be reported.
     pub(crate) fn gone(&mut self, id: RequestId) {
+        self.destaging.gone();
         if let Some(run) = self.of.remove(&id).and_then(|run| self.runs.get_mut(&run)) {
             run.held.retain(|(_, held)| *held != id);
             self.held_of_long -= usize::from(run.is_long);
@@ -504,6 +551,7 @@ impl Streams {
             is_long: false,
             paced: 1.0,
             any_finished: true,
+            is_flushed: false,
             unanswered: 0,
             requests,
             stream: request.stream,
@@ -512,7 +560,6 @@ impl Streams {
             held: Vec::new(),
             last: now,
             is_left: false,
-            sector_ns: 0.0,
             account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
         };
         self.ends.insert((volume, op, start), id);
@@ -535,10 +582,24 @@ impl Streams {
         run.length += len.get();
         run.last = now;
         run.stream = request.stream;
-        run.account.think.submitted(now);
-        run.unanswered = run.unanswered.saturating_sub(1);
         let paced = f64::from(u8::from(core::mem::take(&mut run.any_finished)));
         run.paced += (paced - run.paced) / 16.0;
+        self.held_of_long += usize::from(run.is_long);
+        let place = run.held.partition_point(|(lba, _)| *lba <= start);
+        run.held.insert(place, (start, request.id));
+        let ends_here = (run.volume, run.op, run.end);
+        self.of.insert(request.id, id);
+        // Of two runs that meet, the older one goes on.
+        if let Some(other) = self.ends.insert(ends_here, id) {
+            self.merge(other.max(id), other.min(id));
+        }
+    }
+
+    /// Notes that the client of a run goes on with it.
+    fn goes_on(&mut self, id: RunId, now: Instant) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        run.account.think.submitted(now);
+        run.unanswered = run.unanswered.saturating_sub(1);
         if let Some(habits) = self.habits.get_mut(&run.kind) {
             let in_time = run.account.awaited.take().is_some_and(|until| now <= until);
             let came = f64::from(u8::from(in_time));
@@ -550,14 +611,22 @@ impl Streams {
                 habits.think = run.account.think;
             }
         }
-        self.held_of_long += usize::from(run.is_long);
-        let place = run.held.partition_point(|(lba, _)| *lba <= start);
-        run.held.insert(place, (start, request.id));
-        let ends_here = (run.volume, run.op, run.end);
-        self.of.insert(request.id, id);
-        // Of two runs that meet, the older one goes on.
-        if let Some(other) = self.ends.insert(ends_here, id) {
-            self.merge(other.max(id), other.min(id));
+    }
+
+    /// Notes that a request of a run has finished, or a flush after it.
+    fn pauses(&mut self, id: RunId, finished: &Finished, change: Option<Nanos>) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        run.account.think.finished(finished);
+        run.unanswered += 1;
+        let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| run.held.is_empty()) else {
+            return;
+        };
+        run.account.awaited = change.and_then(|change| run.account.think.awaited_until(change));
+        if run.account.awaited.is_some() {
+            habits.pauses.add();
+            if run.is_left {
+                habits.pauses_elsewhere.add();
+            }
         }
     }
 
@@ -626,6 +695,11 @@ impl Run {
                 .find(|queued| queued.request.id == *id)
         })
     }
+}
+
+/// The transfer time of a sector of a request.
+fn sector_ns(queued: &Queued) -> f64 {
+    queued.target.transfer.as_ns() as f64 / queued.request.extent.len.get().max(1) as f64
 }
 
 pub(crate) fn is_rest(owner: Owner) -> bool {

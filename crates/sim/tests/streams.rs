@@ -542,3 +542,21 @@ fn random_readers_that_think_are_seen_beside_the_queue_of_a_page_cache() {
     let beside = rates("nearline-20tb", &[PAGE_CACHE, readers, backup])[1];
     assert!(beside > 9.0, "{beside}");
 }
+
+/// The drive takes the writes of the page cache at once, and destages all of them for each flush.
+#[test]
+fn clients_that_flush_keep_their_part_beside_a_page_cache() {
+    let copy = "{ process = { kind = 'writer', file = '4GiB', memory = '1GiB', \
+        request = '1MiB' }, size = '1MiB', think = '1ms', range = '0%..20%' }";
+    let database = "{ clients = 4, size = '8KiB', reads = 0.6, flush_every = 1, \
+        range = '30%..31%' }";
+    let log = "{ clients = 1, size = '8KiB', reads = 0.0, flush_every = 1, range = '30%..31%', \
+        run = { kind = 'fixed', requests = 1000 } }";
+    let copied = rates("nearline-20tb", &[copy])[0];
+    for client in [database, log] {
+        let alone = rates("nearline-20tb", &[client])[0];
+        let beside = rates("nearline-20tb", &[copy, client]);
+        assert!(beside[1] > 0.3 * alone, "{beside:?} of {alone}");
+        assert!(beside[0] > 0.35 * copied, "{beside:?} of {copied}");
+    }
+}

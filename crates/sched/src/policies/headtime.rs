@@ -10,7 +10,7 @@ use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf_expected::{SptfExpected, WriteCache, continues, is_cached_write};
-use crate::policies::stream_turns::{StreamTurn, StreamTurns, has_time_to_spare, with_abutting};
+use crate::policies::stream_turns::{StreamTurn, StreamTurns, with_abutting};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Head, Target};
@@ -216,7 +216,7 @@ impl Headtime {
                     cheapest => self.or_visit(view, tenant, cheapest),
                 }
             }
-            StreamTurn::AtDrive if self.allows(view, view.ready_at(), None) => {
+            StreamTurn::AtDrive if self.allows_wait_at_drive(view) => {
                 return Choice::Nothing;
             }
             StreamTurn::Expected(until) if self.allows(view, until, None) => {
@@ -238,6 +238,13 @@ impl Headtime {
         Choice::one(self.choose_urgent(view))
     }
 
+    /// Returns whether every deadline is met if nothing goes before the drive is ready. How long a
+    /// flush takes is not known.
+    fn allows_wait_at_drive(&self, view: &View<'_>) -> bool {
+        let ready_is_known = view.flush_may_go() || view.queue.with_deadline().next().is_none();
+        ready_is_known && self.allows(view, view.ready_at(), None)
+    }
+
     /// The read that the drive's cache probably answers, or the write that it probably takes. Even
     /// as a seek it causes no miss, in case it is none.
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
@@ -256,7 +263,7 @@ impl Headtime {
     /// take the time of reads then.
     fn passes(&self, view: &View<'_>, queued: &Queued) -> bool {
         is_cached_write(&queued.request)
-            && (has_time_to_spare(view)
+            && (self.streams.has_time_to_spare(view)
                 || self.streams.destages_with_others(queued)
                 || self.is_of_only_run(view, queued))
     }

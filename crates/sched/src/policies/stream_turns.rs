@@ -13,6 +13,10 @@
 //! *Writes in bulk* ([`Owner::Writes`]) have one turn together, in which the cheapest goes, with
 //! those that abut it. It is not waited for.
 //!
+//! *Flushes* are requests of the run that their client wrote last, or of the rest. In its turn
+//! nothing else goes while one is at the drive. While it destages writes of others for longer than
+//! a change, nothing goes in any turn but theirs: a request between would cost two seeks.
+//!
 //! *Runs that cost as much in turn* as in any order have neither turns nor visits: on a drive that
 //! does not read ahead each of their requests waits for most of a revolution, and the cheapest of
 //! several requests costs less. What a request costs directly after another of its run is measured.
@@ -50,11 +54,13 @@
 //! Cost: a decision takes O(held requests of runs), and looks at the 64 oldest of each volume.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use smallvec::SmallVec;
 
 use crate::command::{Finished, Waits};
+use crate::drive::Outstanding;
 use crate::policies::elevator::alike;
 use crate::policies::sptf_expected::{WriteCache, is_cached_write};
 use crate::policy::View;
@@ -177,7 +183,7 @@ impl StreamTurns {
             return StreamTurn::Anyone;
         }
         let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
-        if has_time_to_spare(view) {
+        if self.has_time_to_spare(view) {
             self.visits.remove(&tenant);
             self.end(tenant, view.now);
             return StreamTurn::Anyone;
@@ -210,6 +216,15 @@ impl StreamTurns {
         eligible.retain(|(owner, first)| {
             !is_cached_write(&first.request) || !owner_passes(&self.streams, *owner)
         });
+        let in_queue = eligible.len();
+        let flush = flush_at_drive(view, tenant);
+        self.add_flushing(flush, &mut eligible);
+        let (queued, flushing) = eligible.split_at(in_queue);
+        let destages = flush.is_some() && self.streams.paid_ahead() >= change;
+        let waits_for_flush = |owner| {
+            destages && !matches!(owner, Owner::Writes(_))
+                || flushing.iter().any(|(flushing, _)| *flushing == owner)
+        };
         if let Some(turn) = turn {
             let account = self.streams.account(turn.owner);
             let alone = eligible.iter().all(|(owner, _)| *owner == turn.owner);
@@ -227,7 +242,10 @@ impl StreamTurns {
             // Its last requests would cost a change later.
             let is_left = matches!(turn.owner, Owner::Run(run) if self.streams.is_left(run));
             if alone || is_left || used < turn.length && !yields {
-                if eligible.iter().any(|(owner, _)| *owner == turn.owner) {
+                if waits_for_flush(turn.owner) {
+                    return StreamTurn::AtDrive;
+                }
+                if queued.iter().any(|(owner, _)| *owner == turn.owner) {
                     self.stop_waiting(tenant, view.now, Came::Yes);
                     return StreamTurn::Of(turn.owner);
                 }
@@ -237,7 +255,31 @@ impl StreamTurns {
             }
         }
         self.end(tenant, view.now);
-        self.begin(tenant, view, &eligible, turn, change)
+        match self.begin(tenant, view, &eligible, turn, change) {
+            StreamTurn::Of(owner) if waits_for_flush(owner) => StreamTurn::AtDrive,
+            next => next,
+        }
+    }
+
+    /// Adds the owners that wait for a flush and have no request in the queue.
+    fn add_flushing<'a>(
+        &self,
+        flush: Option<&'a Outstanding>,
+        eligible: &mut Vec<(Owner, &'a Queued)>,
+    ) {
+        for request in flush.into_iter().flat_map(|flush| &flush.requests) {
+            let owner = self.streams.owner(&request.request);
+            if eligible.iter().all(|(known, _)| *known != owner) {
+                eligible.push((owner, request));
+            }
+        }
+    }
+
+    /// Returns whether the drive is idle often enough that nobody needs the time that turns save.
+    /// While it destages writes it is not idle.
+    pub(crate) fn has_time_to_spare(&self, view: &View<'_>) -> bool {
+        let destages = self.change.is_some_and(|change| self.streams.paid_ahead() >= change);
+        view.idle_share >= IDLE_SHARE && !destages
     }
 
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
@@ -255,7 +297,7 @@ impl StreamTurns {
         ticket: Ticket,
     ) -> Option<RunId> {
         let request = view.queue.get(ticket)?.request;
-        let has_visits = view.arm_count() == 1 && !has_time_to_spare(view);
+        let has_visits = view.arm_count() == 1 && !self.has_time_to_spare(view);
         let run = self.streams.run_of(request.id).filter(|_| has_visits)?;
         self.visits.insert(tenant, Visit { run, waits_since: None });
         Some(run)
@@ -398,11 +440,6 @@ impl StreamTurns {
     }
 }
 
-/// Returns whether the drive is idle often enough that nobody needs the time that turns save.
-pub(crate) fn has_time_to_spare(view: &View<'_>) -> bool {
-    view.idle_share >= IDLE_SHARE
-}
-
 /// A request and those right after it, which go as one command: each alone would cost the overhead
 /// of a command, and without a write cache a revolution.
 pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket) -> SmallVec<[Ticket; 1]> {
@@ -446,6 +483,13 @@ fn expected(view: &View<'_>, think: &Think, longest: Nanos, at_drive: bool) -> O
     }
     let until = think.awaited_until(longest).filter(|until| *until > view.now)?;
     Some(StreamTurn::Expected(until))
+}
+
+/// The flush at the drive that a request of `tenant` waits for.
+fn flush_at_drive<'a>(view: &View<'a>, tenant: Option<Tenant>) -> Option<&'a Outstanding> {
+    let own = |queued: &Queued| tenant.is_none_or(|tenant| queued.request.tenant() == tenant);
+    let mut outstanding = view.outstanding.iter();
+    outstanding.find(|command| command.target.op == Op::Flush && command.requests.iter().any(own))
 }
 
 /// Returns whether a request at the drive is one of `own`.

@@ -15,6 +15,8 @@ pub(crate) struct Account {
     pub(crate) virtual_time: u64,
     /// Its weight among the owners that compete, whose mean is 1.
     pub(super) weight: f64,
+    /// The transfer time of a sector where its requests are; 0 before it is known.
+    pub(super) sector_ns: f64,
     /// The think time of its client.
     pub(crate) think: Think,
     /// The time until which the next request is in time, once none is left.
@@ -29,6 +31,7 @@ impl Default for Account {
             used: Nanos::ZERO,
             virtual_time: 0,
             weight: 1.0,
+            sector_ns: 0.0,
             think: Think::default(),
             awaited: None,
             pauses: Pauses::default(),
