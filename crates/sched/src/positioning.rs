@@ -226,16 +226,32 @@ pub trait Positioning {
 /// the drive behaves as observed so far: command overhead, the worst positioning time from the
 /// outermost and from the innermost cylinder, transfer, and report.
 pub fn worst_service(positioning: &dyn Positioning, now: Instant, target: &Target) -> Nanos {
+    worst_service_from(&ends(positioning), positioning, now, target)
+}
+
+/// The head at the outermost and at the innermost cylinder.
+pub(crate) fn ends(positioning: &dyn Positioning) -> [Head; 2] {
     let last = Lba::new(positioning.capacity().get() - 1);
-    let ends = [Lba::new(0), last].map(|lba| {
+    [Lba::new(0), last].map(|lba| {
         let place = positioning.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
-        let head = Head { place, next_lba: lba, free_at: Instant::ORIGIN };
-        let estimate = positioning.estimate(&head, now, target);
+        Head { place, next_lba: lba, free_at: Instant::ORIGIN }
+    })
+}
+
+/// [`worst_service`] with the two [`ends`].
+pub(crate) fn worst_service_from(
+    ends: &[Head; 2],
+    positioning: &dyn Positioning,
+    now: Instant,
+    target: &Target,
+) -> Nanos {
+    let from = |head: &Head| {
+        let estimate = positioning.estimate(head, now, target);
         estimate.depart.saturating_since(now) + estimate.worst + estimate.transfer
-    });
+    };
     let reported = now + Nanos::from_secs(1);
     let report = reported.saturating_since(positioning.media_end(target, reported));
-    ends[0].max(ends[1]) + report
+    from(&ends[0]).max(from(&ends[1])) + report
 }
 
 /// [`Positioning::likely`] by the full estimate.

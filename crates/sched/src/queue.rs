@@ -4,9 +4,9 @@
 //! none is a flush. Each index has the ticket as second key, so that every order is total and the
 //! same on every machine: among equals the request submitted first.
 //!
-//! The orders by address, by level, by cylinder and by volume and the chain of submission deadlines
-//! are maintained from their first use on: a policy that uses none of them (first come, first
-//! served) does not pay for them. The order of deadlines contains only requests with a deadline.
+//! All orders but that of arrival, and the chain of submission deadlines, are maintained from their
+//! first use on: a policy that uses none of them (first come, first served) does not pay for them.
+//! The order of deadlines contains only requests with a deadline.
 //!
 //! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order
 //! that is maintained; see [`SortedSet`].
@@ -58,7 +58,7 @@ pub struct Queue {
     free: Vec<Slot>,
     by_arrival: SortedSet<Key>,
     /// Those that have a deadline.
-    by_deadline: SortedSet<(Instant, Ticket, Slot)>,
+    by_deadline: OnceCell<SortedSet<(Instant, Ticket, Slot)>>,
     by_lba: OnceCell<SortedSet<(Lba, Ticket, Slot)>>,
     by_cylinder: OnceCell<SortedSet<Key>>,
     by_level: OnceCell<SortedSet<LevelKey>>,
@@ -180,7 +180,7 @@ impl Queue {
 
     /// The requests that have a deadline, the earliest first.
     pub fn with_deadline(&self) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_deadline.iter().map(|key| self.at(key.2))
+        self.deadlines().iter().map(|key| self.at(key.2))
     }
 
     /// The volumes that have requests, ascending.
@@ -244,9 +244,6 @@ impl Queue {
         }
         let slot = self.put(queued);
         self.by_arrival.insert(Key::arrived(ticket, slot));
-        if let Some(deadline) = due(&queued) {
-            self.by_deadline.insert((deadline, ticket, slot));
-        }
         if let Some(by_lba) = self.by_lba.get_mut() {
             by_lba.insert(lba_key(&queued, slot));
         }
@@ -266,9 +263,6 @@ impl Queue {
             .slot();
         let queued = *self.at(slot);
         self.free.push(slot);
-        if let Some(deadline) = due(&queued) {
-            self.by_deadline.remove(&(deadline, ticket, slot));
-        }
         if let Some(by_lba) = self.by_lba.get_mut() {
             by_lba.remove(&lba_key(&queued, slot));
         }
@@ -288,23 +282,17 @@ impl Queue {
         let old = *self.at(slot);
         let new = Queued { deadline, ..old };
         self.slots[slot.0 as usize] = new;
-        let (before, after) = (due(&old), due(&new));
-        if before == after {
+        if due(&old) == due(&new) {
             return false;
         }
         self.leave_deadline_orders(&old, slot);
         self.enter_deadline_orders(&new, slot);
-        if let Some(before) = before {
-            self.by_deadline.remove(&(before, ticket, slot));
-        }
-        if let Some(after) = after {
-            self.by_deadline.insert((after, ticket, slot));
-        }
         true
     }
 
     /// Drops the orders that not every policy uses; the next policy builds the ones it needs.
     pub(crate) fn forget_orders(&mut self) {
+        self.by_deadline.take();
         self.by_lba.take();
         self.by_cylinder.take();
         self.by_level.take();
@@ -313,6 +301,11 @@ impl Queue {
     }
 
     fn enter_deadline_orders(&mut self, queued: &Queued, slot: Slot) {
+        if let (Some(by_deadline), Some(key)) =
+            (self.by_deadline.get_mut(), deadline_key(queued, slot))
+        {
+            by_deadline.insert(key);
+        }
         if let Some(by_level) = self.by_level.get_mut() {
             by_level.insert(level_key(queued, slot));
         }
@@ -322,6 +315,11 @@ impl Queue {
     }
 
     fn leave_deadline_orders(&mut self, queued: &Queued, slot: Slot) {
+        if let (Some(by_deadline), Some(key)) =
+            (self.by_deadline.get_mut(), deadline_key(queued, slot))
+        {
+            by_deadline.remove(&key);
+        }
         if let Some(by_level) = self.by_level.get_mut() {
             by_level.remove(&level_key(queued, slot));
         }
@@ -342,7 +340,10 @@ impl Queue {
             "a slot is neither in use nor free"
         );
         let with_deadline = self.by_arrival().filter(|queued| due(queued).is_some()).count();
-        assert_eq!(self.by_deadline.len(), with_deadline, "by_deadline lost or kept a request");
+        assert!(
+            self.by_deadline.get().is_none_or(|order| order.len() == with_deadline),
+            "by_deadline lost or kept a request"
+        );
         let kept = [
             self.by_lba.get().map(SortedSet::len),
             self.by_cylinder.get().map(SortedSet::len),
@@ -361,11 +362,10 @@ impl Queue {
         for (ticket, slot) in self.by_arrival.iter().map(|key| (key.ticket(), key.slot())) {
             let queued = self.at(slot);
             assert_eq!(queued.ticket, ticket, "a slot holds another request than the index says");
-            assert!(
-                due(queued).is_none_or(|at| self.by_deadline.contains(&(at, ticket, slot))),
-                "by_deadline lost ticket {}",
-                ticket.0
-            );
+            let in_deadline = self.by_deadline.get().is_none_or(|index| {
+                deadline_key(queued, slot).is_none_or(|key| index.contains(&key))
+            });
+            assert!(in_deadline, "by_deadline lost ticket {}", ticket.0);
             let in_lba =
                 self.by_lba.get().is_none_or(|index| index.contains(&lba_key(queued, slot)));
             assert!(in_lba, "by_lba lost ticket {}", ticket.0);
@@ -398,6 +398,13 @@ impl Queue {
             u32::try_from(self.slots.len() - 1)
                 .expect("a queue of four thousand million requests fits no memory"),
         )
+    }
+
+    fn deadlines(&self) -> &SortedSet<(Instant, Ticket, Slot)> {
+        self.by_deadline.get_or_init(|| {
+            let slots = self.by_arrival.iter().map(|key| key.slot());
+            SortedSet::of(slots.filter_map(|slot| deadline_key(self.at(slot), slot)))
+        })
     }
 
     fn lbas(&self) -> &SortedSet<(Lba, Ticket, Slot)> {
@@ -449,6 +456,10 @@ impl Queued {
 /// The effective deadline, if there is one; a deadline at the end of time is none.
 fn due(queued: &Queued) -> Option<Instant> {
     queued.deadline.filter(|at| *at != Instant::NEVER)
+}
+
+fn deadline_key(queued: &Queued, slot: Slot) -> Option<(Instant, Ticket, Slot)> {
+    due(queued).map(|deadline| (deadline, queued.ticket, slot))
 }
 
 fn lba_key(queued: &Queued, slot: Slot) -> (Lba, Ticket, Slot) {
@@ -565,13 +576,14 @@ mod tests {
             let mut left = Vec::new();
             for (ticket, (lba, cylinder, deadline)) in entries.iter().enumerate() {
                 if ticket == asked_after {
-                    // From now on the orders by address, by cylinder and by volume are maintained;
-                    // otherwise they are built on first use below.
+                    // From now on the orders are maintained; otherwise they are built on first use
+                    // below.
                     prop_assert_eq!(
                         (queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()),
                         (ticket, ticket)
                     );
                     prop_assert_eq!(queue.volumes().count(), ticket.min(3));
+                    prop_assert!(queue.with_deadline().count() <= ticket);
                 }
                 queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));
                 left.push((ticket as u64, *lba, *cylinder, deadline.unwrap_or(u64::MAX)));

@@ -2,11 +2,12 @@
 #![doc = include_str!("../../../../docs/policies/ds-scan.md")]
 
 use alloc::boxed::Box;
+use core::cell::OnceCell;
 
 use headtime_units::{Instant, Nanos};
 
 use crate::policy::{Choice, Policy, View};
-use crate::positioning::{Positioning, Target, worst_service};
+use crate::positioning::{Head, Positioning, Target, ends, worst_service_from};
 use crate::queue::Queued;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
@@ -70,6 +71,8 @@ struct CdsScan {
     max_out: usize,
     estimate: Nanos,
     lost_revolutions: f64,
+    /// The ends of the stroke in the drive model in use.
+    ends: OnceCell<[Head; 2]>,
 }
 
 impl CdsScan {
@@ -79,6 +82,7 @@ impl CdsScan {
             max_out,
             estimate: Nanos::from_ns((parameters.get(ESTIMATE.name) * 1e6) as u64),
             lost_revolutions: parameters.get(LOST_REVOLUTIONS.name),
+            ends: OnceCell::new(),
         }
     }
 
@@ -133,6 +137,11 @@ impl Policy for CdsScan {
             return Some(self.estimate);
         }
         let lost = belief.revolution().as_ns() as f64 * self.lost_revolutions;
-        Some(worst_service(belief, now, target) + Nanos::from_ns(lost as u64))
+        let ends = self.ends.get_or_init(|| ends(belief));
+        Some(worst_service_from(ends, belief, now, target) + Nanos::from_ns(lost as u64))
+    }
+
+    fn belief_changed(&mut self) {
+        self.ends.take();
     }
 }
