@@ -17,6 +17,7 @@ use crate::engine::runner::{EngineRunner, EngineThreads};
 use crate::engine::{DrainReport, Engine};
 use crate::locator::Locator;
 use crate::model;
+use crate::new_files::NewFiles;
 use crate::notifier::{Notifier, expect_precise_wakes};
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, EnginePriority};
@@ -44,6 +45,8 @@ pub struct Drive {
     handle: DriveHandle,
     /// `None` once the drive was closed.
     engine: Option<JoinHandle<DrainReport>>,
+    /// See [`Drive::take_new_files`].
+    new_files: Option<NewFiles>,
 }
 
 impl Drive {
@@ -92,6 +95,7 @@ impl Drive {
             precise,
             kernel,
             power,
+            new_files,
         } = opened;
         let (belief, model) =
             model::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
@@ -180,7 +184,17 @@ impl Drive {
             next_id: AtomicU64::new(0),
             next_scan: AtomicU32::new(0),
         };
-        Ok(Self { handle: DriveHandle { link: Arc::new(link) }, engine: Some(thread) })
+        Ok(Self {
+            handle: DriveHandle { link: Arc::new(link) },
+            engine: Some(thread),
+            new_files: Some(new_files),
+        })
+    }
+
+    /// The files that were created for the drive, for a caller that may not keep them. Files that
+    /// no caller takes are kept.
+    pub fn take_new_files(&mut self) -> NewFiles {
+        self.new_files.take().unwrap_or_default()
     }
 
     /// The drive's size in logical sectors.
@@ -256,6 +270,7 @@ impl Drive {
 
 impl Drop for Drive {
     fn drop(&mut self) {
+        self.take_new_files().keep();
         self.close();
     }
 }

@@ -72,6 +72,7 @@ mod locator;
 mod map_file;
 mod model;
 mod nbd_error;
+mod new_files;
 mod notifier;
 mod open_error;
 mod options;
@@ -127,6 +128,7 @@ pub use locator::{
 };
 pub use map_file::{MapFileError, read_map, write_map};
 pub use nbd_error::{Difference, NbdError};
+pub use new_files::NewFiles;
 pub use open_error::OpenError;
 pub use options::{
     CommandTimeout, CommandTimeoutError, DriveAccess, DriveOptions, EnginePriority, IoMethod,

@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
         "files",
         "lateness",
         "locator",
+        "new_files",
         "notifier",
         "request",
         "service_parts",

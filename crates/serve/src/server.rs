@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, OpenError, PolicyChoice};
+use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, NewFiles, OpenError, PolicyChoice};
 use headtime_nbd::server::TlsPolicy;
 use headtime_units::ByteSize;
 use tokio::runtime::Runtime;
@@ -116,7 +116,6 @@ impl Server {
     /// Starts a server from a configuration.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        config.check_new_drive()?;
         Self::open(config, served_content(config, &specs(config)))
     }
 
@@ -127,7 +126,9 @@ impl Server {
             config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
         let config = Config { drive: Some(named), ..config.clone() };
         config.check()?;
-        Self::open_on(&config, served_content(&config, &specs(&config)), |_| Ok(drive))
+        Self::open_on(&config, served_content(&config, &specs(&config)), |_| {
+            Ok((NewFiles::default(), drive))
+        })
     }
 
     pub(crate) fn open(config: &Config, serving: ServedContent<'_>) -> Result<Self, StartError> {
@@ -137,14 +138,18 @@ impl Server {
                     characterize the drive again with more time"
             );
         }
-        Self::open_on(config, serving, |locator| open_drive(locator, &drive_options(config)))
+        Self::open_on(config, serving, |locator| {
+            let mut drive = open_drive(locator, &drive_options(config))?;
+            Ok((drive.take_new_files(), drive))
+        })
     }
 
-    /// Opens the drive only after everything before has succeeded.
+    /// Opens the drive only after everything before has succeeded. The files that were created for
+    /// it are removed if the server does not start.
     fn open_on(
         config: &Config,
         serving: ServedContent<'_>,
-        open_drive: impl FnOnce(&Locator) -> Result<Drive, OpenError>,
+        open_drive: impl FnOnce(&Locator) -> Result<(NewFiles, Drive), OpenError>,
     ) -> Result<Self, StartError> {
         let locator = config.drive.as_ref().expect("a checked configuration names a drive");
         let limits = &config.limits;
@@ -174,7 +179,8 @@ impl Server {
             };
             (control, endpoints)
         };
-        let drive = open_drive(locator)
+        // The drive is closed first.
+        let (new_files, drive) = open_drive(locator)
             .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         // A drive that is in use or not there is the cause, and was reported.
         let control = control.unwrap_or_else(|error| {
@@ -332,6 +338,7 @@ impl Server {
                 }
             }
         }
+        new_files.keep();
         let trim = runtime.spawn(release_memory(Arc::clone(&shared)));
         export_permits.push(trim);
         notify::ready();

@@ -229,3 +229,39 @@ fn settings_without_effect_are_reported() {
     assert!(refused.contains("10%") || refused.contains("10 %"), "{refused}");
     end(server);
 }
+
+#[test]
+fn a_start_that_fails_removes_the_files_that_it_created_and_no_others() {
+    let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml");
+    let emulated = |at: &std::path::Path, name: &str| {
+        format!("emulated:{tiny}?backing={}", at.join(name).display())
+    };
+    let drives = [
+        Sandbox::with_file_drive(16),
+        Sandbox::with_drive(|at| emulated(at, "drive.img")),
+        Sandbox::with_drive(|at| format!("array:{},{}", emulated(at, "a"), emulated(at, "b"))),
+    ];
+    for sandbox in &drives {
+        let files = || -> Vec<_> {
+            let entries = std::fs::read_dir(sandbox.path("")).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect()
+        };
+        let fails = |more: &str| {
+            let error = Server::start(&sandbox.config(more)).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("does not fit") || error.contains("map"), "{error}");
+        };
+        let too_large = "[[volume]]\nname = \"b\"\nsize = \"1TiB\"\n";
+        let before = files();
+        fails(too_large);
+        if !sandbox.toml("").contains("emulated") {
+            // The drive is open by then.
+            fails("model = \"compact\"\n");
+        }
+        assert_eq!(files(), before);
+        end(sandbox.serve(ONE));
+        let kept = files();
+        assert!(kept.len() > before.len(), "{kept:?}");
+        fails(too_large);
+        assert_eq!(files().len(), kept.len());
+    }
+}

@@ -18,12 +18,15 @@ use crate::backend::file::OpenFile;
 use crate::backend::store::Store;
 use crate::buffer::PageCache;
 use crate::files::with_suffix;
+use crate::new_files::NewFiles;
 use crate::open_error::OpenError;
 use crate::options::DriveAccess;
 use crate::sidecar::{Sidecar, SidecarError};
 
 /// An open backing.
 pub(crate) struct Backing {
+    /// The files that were created for it.
+    pub(crate) new_files: NewFiles,
     pub(crate) store: Store,
     /// The seed of the simulated drive that the bytes belong to.
     pub(crate) seed: u64,
@@ -33,17 +36,17 @@ pub(crate) struct Backing {
 /// ignored. `seed` is the requested seed, if any.
 ///
 /// # Errors
-/// See [`OpenError`]: in use, another drive's, damaged, or refused by the system. A new file may
-/// have been made then, but is empty.
+/// See [`OpenError`]: in use, another drive's, damaged, or refused by the system. New files are
+/// removed then.
 pub(crate) fn open(
     path: &Path,
     requested: &Sidecar,
     seed: Option<u64>,
 ) -> Result<Backing, OpenError> {
-    let OpenFile { file: first, bytes, created } =
+    let OpenFile { file: first, bytes, mut new_files } =
         OpenFile::open(path, Some(0), DriveAccess::ReadWrite)?;
     // A sidecar without its file belongs to a drive that is gone.
-    let remembered = if created { None } else { Sidecar::read(path)? };
+    let remembered = if new_files.is_empty() { Sidecar::read(path)? } else { None };
     if let Some(remembered) = &remembered {
         remembered.check(path, requested, seed)?;
     }
@@ -54,7 +57,9 @@ pub(crate) fn open(
     };
     let sidecar = match remembered {
         Some(remembered) if bytes > 0 => remembered,
-        remembered if bytes == 0 => make(path, &first, &unit, capacity, remembered.is_some())?,
+        remembered if bytes == 0 => {
+            make(path, &first, &unit, capacity, remembered.is_some(), &mut new_files)?
+        }
         _ if bytes == capacity => {
             tracing::info!(path = %path.display(), profile = unit.profile, "a backing file without \
                 sidecar has the drive's length and is taken as this drive's");
@@ -82,7 +87,7 @@ pub(crate) fn open(
             sector_bytes,
         )
     };
-    Ok(Backing { store, seed: sidecar.seed })
+    Ok(Backing { store, seed: sidecar.seed, new_files })
 }
 
 /// Makes the files as long as the drive and writes the sidecar. `begun`: a sidecar shows that this
@@ -93,12 +98,16 @@ fn make(
     unit: &Sidecar,
     capacity: u64,
     begun: bool,
+    new_files: &mut NewFiles,
 ) -> Result<Sidecar, OpenError> {
     let orphan = segment_path(path, 1);
     if !begun && orphan.exists() {
         return Err(
             SidecarError::OrphanSegment { backing: path.to_owned(), segment: orphan }.into()
         );
+    }
+    if !new_files.is_empty() {
+        new_files.add(&Sidecar::path_of(path));
     }
     match ftruncate(first, capacity) {
         Ok(()) => {
@@ -114,6 +123,7 @@ fn make(
     for (index, length) in segments(capacity, SEGMENT_BYTES).enumerate().skip(1) {
         let path = segment_path(path, index);
         let segment = OpenFile::open(&path, Some(length), DriveAccess::ReadWrite)?;
+        new_files.append(segment.new_files);
         if segment.bytes == 0 {
             ftruncate(&segment.file, length)
                 .map_err(OpenError::system(&path, "making as long as a segment of the drive"))?;

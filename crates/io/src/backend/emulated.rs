@@ -187,6 +187,7 @@ pub(crate) fn open(
         model: ReportedModel::Profile(Box::new(profile.clone())),
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
         precise: true,
+        new_files: backing.new_files,
         power: motor.into_iter().map(|power| power as Arc<dyn PowerProbe>).collect(),
         ..OpenedDrive::new(Box::new(backend), capacity, sector_size, queue_depth)
     })

@@ -12,6 +12,7 @@ use rustix::io::{Errno, pread};
 
 use crate::block_device::{SystemPaths, loop_device_of};
 use crate::buffer::AlignedBuffer;
+use crate::new_files::NewFiles;
 use crate::open_error::OpenError;
 use crate::options::DriveAccess;
 use crate::sys::lock_as_qemu;
@@ -19,10 +20,10 @@ use crate::sys::lock_as_qemu;
 /// An open, locked file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
+    /// This file, if it did not exist before.
+    pub(crate) new_files: NewFiles,
     pub(crate) file: OwnedFd,
     pub(crate) bytes: u64,
-    /// The file did not exist before.
-    pub(crate) created: bool,
 }
 
 impl OpenFile {
@@ -63,16 +64,14 @@ impl OpenFile {
         let status = fstat(&file).map_err(OpenError::system(path, "looking at"))?;
         check_kind(path, &status)?;
         lock(path, &file, access)?;
-        let mut bytes = status.st_size as u64;
+        let (mut bytes, mut new_files) = (status.st_size as u64, NewFiles::default());
         if let (true, Some(requested)) = (created, create_bytes) {
-            if let Err(errno) = ftruncate(&file, requested) {
-                // The file was just created. If it stayed, the next open would find an empty drive.
-                let _ = rustix::fs::unlink(path);
-                return Err(OpenError::system(path, "making as long as requested")(errno));
-            }
+            new_files.add_locked(path, &file);
+            ftruncate(&file, requested)
+                .map_err(OpenError::system(path, "making as long as requested"))?;
             bytes = requested;
         }
-        Ok(Self { file, bytes, created })
+        Ok(Self { file, bytes, new_files })
     }
 }
 

@@ -35,9 +35,9 @@ pub(crate) fn open(
     if let Some(bytes) = create_bytes {
         check_size(path, bytes, sector_size)?;
     }
-    let OpenFile { file, bytes, created } = OpenFile::open(path, create_bytes, options.access)?;
+    let OpenFile { file, bytes, new_files } = OpenFile::open(path, create_bytes, options.access)?;
     check_size(path, bytes, sector_size)?;
-    if created && options.create_bytes != create_bytes {
+    if !new_files.is_empty() && options.create_bytes != create_bytes {
         tracing::warn!(path = %path.display(), bytes, "the size of the new file was rounded up to \
             whole sectors");
     }
@@ -46,6 +46,7 @@ pub(crate) fn open(
     let backend = mover(file, sector_bytes, cache, FILE_QUEUE_DEPTH, options.io_method, notifier)?;
     Ok(OpenedDrive {
         physical_block: FILE_BLOCK,
+        new_files,
         ..OpenedDrive::new(backend, capacity, sector_size, FILE_QUEUE_DEPTH)
     })
 }

@@ -33,6 +33,7 @@ use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 
 use crate::drive_identity::DriveIdentity;
 use crate::kernel_settings::KernelWatch;
+use crate::new_files::NewFiles;
 use crate::power::PowerProbe;
 use crate::profile::ReportedModel;
 use crate::snapshot::LinkSnapshot;
@@ -145,6 +146,8 @@ pub trait Backend: Send {
 
 /// An opened drive that has no engine yet.
 pub struct OpenedDrive {
+    /// The files that were created for it. They are removed if the drive does not start.
+    pub new_files: NewFiles,
     /// The drive.
     pub backend: Box<dyn Backend>,
     /// The drive model to schedule by, if the options do not choose another.
@@ -191,6 +194,7 @@ impl OpenedDrive {
             precise: false,
             kernel: Vec::new(),
             power: Vec::new(),
+            new_files: NewFiles::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::backend::{OpenedDrive, file_drive, memory, nbd, raw};
 use crate::backend::{emulated, simulated};
 use crate::locator::{ArrayLocator, ArraySchedule, Locator};
 use crate::model::{self, ModelSource};
+use crate::new_files::NewFiles;
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::DriveOptions;
@@ -79,8 +80,10 @@ fn open_array(
     let kernel = members.iter().flat_map(|member| member.kernel.clone()).collect();
     let power = members.iter().flat_map(|member| member.power.clone()).collect();
     let (mut beliefs, mut drives) = (Vec::new(), Vec::new());
+    let mut new_files = NewFiles::default();
     for (opened, member) in members.into_iter().zip(&array.members) {
-        let OpenedDrive { backend, belief, queue_depth, .. } = opened;
+        let OpenedDrive { backend, belief, queue_depth, new_files: new, .. } = opened;
+        new_files.append(new);
         beliefs.push(belief);
         drives.push(ArrayMember::new(member.to_string(), backend, queue_depth));
     }
@@ -96,6 +99,7 @@ fn open_array(
         precise,
         kernel,
         power,
+        new_files,
         ..OpenedDrive::new(backend, capacity, sector_size, queue_depth)
     })
 }
