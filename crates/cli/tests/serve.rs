@@ -314,7 +314,10 @@ fn check_config_reads_the_drive_and_exits_as_serve_would() {
     server.signal(Signal::TERM);
     assert!(server.end().0.success());
     assert_eq!(checked("[[volume]]\nname = \"a\"\n").0, Some(0));
-    refused("[[volume]]\nname = \"a\"\nsize = \"9MiB\"\n", 2, "leave the size out");
+    // A start keeps the size on the drive; a note states both.
+    assert_eq!(checked("[[volume]]\nname = \"a\"\nsize = \"9MiB\"\n").0, Some(0));
+    let notes = headtime(&["check-config", text(&path)]).stdout;
+    assert!(String::from_utf8_lossy(&notes).contains("a keeps its size"));
     refused("[[volume]]\nname = \"b\"\nsize = \"1MiB\"\nreserve = \"40%\"\n", 2, "30 % is free");
     assert_eq!(checked("read_only = true\n").0, Some(0));
 }

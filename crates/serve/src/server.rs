@@ -52,7 +52,7 @@ pub use contents::VolumeReport;
 pub use errors::StartError;
 
 pub(crate) use accept::{ACCEPT_PAUSE, CONTROL_MODE};
-pub(crate) use contents::ServedContent;
+pub(crate) use contents::{ServedContent, size_notes};
 pub(crate) use drive::{drive_options, open_drive};
 
 use accept::{accept, bind_control_socket, control_is_required};

@@ -23,8 +23,8 @@ use headtime_console::output::{print, print_json};
 pub struct Arguments {
     /// Configuration file
     pub file: PathBuf,
-    /// Print one JSON object: ok, errors with line and column, and the settings of a block device
-    /// that would change
+    /// Print one JSON object: ok, errors with line and column, notes, and the settings of a block
+    /// device that would change
     #[arg(long)]
     pub json: bool,
 }
@@ -34,6 +34,7 @@ struct Answer {
     file: String,
     ok: bool,
     errors: Vec<Mistake>,
+    notes: Vec<String>,
     device: Option<Device>,
 }
 
@@ -71,14 +72,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = read(&arguments.file)?;
     let device = config.as_ref().ok().and_then(device);
     let checked = config.map_err(|errors| vec![StartError::Config(errors)]);
-    let errors = checked.and_then(|config| config.check_start()).err().unwrap_or_default();
+    let (notes, errors) = match checked.and_then(|config| config.check_start()) {
+        Ok(notes) => (notes, Vec::new()),
+        Err(errors) => (Vec::new(), errors),
+    };
     if arguments.json {
         let ok = errors.is_empty();
         let errors = errors.iter().flat_map(mistakes).collect();
-        print_json(&Answer { file: name, ok, errors, device })?;
+        print_json(&Answer { file: name, ok, errors, notes, device })?;
     } else if errors.is_empty() {
         print(&format!(
-            "{name}: valid\n{}",
+            "{name}: valid\n{}{}",
+            notes.iter().map(|note| format!("note: {note}\n")).collect::<String>(),
             device.as_ref().map_or_else(String::new, device_text)
         ))?;
     }

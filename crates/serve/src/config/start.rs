@@ -12,7 +12,7 @@ use super::Config;
 use super::trial::TrialDisk;
 use crate::connection::Shared;
 use crate::http::HttpListener;
-use crate::server::{StartError, drive_options, served_content, specs};
+use crate::server::{StartError, drive_options, served_content, size_notes, specs};
 use crate::tls::Tls;
 use crate::volumes::{DriveShape, StoreError, VolumeSpec};
 
@@ -28,11 +28,12 @@ impl Config {
     /// start: the addresses of metrics and web page, profiles, the files of TLS, the drive, and its
     /// volumes. The drive is read; nothing is bound, claimed or changed. Of a drive over NBD, an
     /// array, and a file that this user may not read, the content is not known: then volumes are
-    /// checked as those of an empty drive.
+    /// checked as those of an empty drive. Returns notes about what a start would do otherwise than
+    /// the configuration states.
     ///
     /// # Errors
     /// All errors that were found.
-    pub fn check_start(&self) -> Result<(), Vec<StartError>> {
+    pub fn check_start(&self) -> Result<Vec<String>, Vec<StartError>> {
         self.check().map_err(|errors| vec![errors.into()])?;
         let mut errors = Vec::new();
         errors.extend(Shared::nbd_limits(&self.limits).check().err().map(StartError::from));
@@ -44,26 +45,16 @@ impl Config {
             errors.extend(Tls::open(&self.tls).err().map(StartError::from));
         }
         let locator = self.drive.as_ref().expect("checked above");
-        errors.extend(self.check_drive(locator).err());
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+        match self.check_drive(locator) {
+            Ok(notes) if errors.is_empty() => Ok(notes),
+            checked => {
+                errors.extend(checked.err());
+                Err(errors)
+            }
+        }
     }
 
-    /// Checks the volumes of a drive that a start would create. A file that was created for volumes
-    /// that are refused would stay.
-    ///
-    /// # Errors
-    /// As [`Config::check_start`].
-    pub(crate) fn check_new_drive(&self) -> Result<(), StartError> {
-        let locator = self.drive.as_ref().expect("a checked configuration names a drive");
-        let is_new = match locator {
-            Locator::Path(path) => self.create.is_some() && !path.exists(),
-            Locator::Emulated(at) => !at.backing.exists(),
-            _ => false,
-        };
-        if is_new { self.check_drive(locator) } else { Ok(()) }
-    }
-
-    fn check_drive(&self, locator: &Locator) -> Result<(), StartError> {
+    fn check_drive(&self, locator: &Locator) -> Result<Vec<String>, StartError> {
         let named = locator.to_string();
         let drive = match self.drive_on_trial(locator) {
             Ok(drive) => drive,
@@ -134,23 +125,23 @@ impl Config {
         })
     }
 
-    /// Checks that the volumes can be served, as a start would.
-    fn check_volumes(&self, drive: &DriveOnTrial) -> Result<(), StoreError> {
+    /// Checks that the volumes can be served, as a start would. Returns notes about their sizes.
+    fn check_volumes(&self, drive: &DriveOnTrial) -> Result<Vec<String>, StoreError> {
         let mut specs: Vec<VolumeSpec> = specs(self);
         if !drive.is_known {
             if self.existing || self.read_only {
-                return Ok(());
+                return Ok(Vec::new());
             }
             // A volume without a size is there already.
             specs.retain(|spec| spec.size.is_some());
         }
         let (store, _) = served_content(self, &specs).open_store(&drive.disk, self)?;
         let mut table = store.table().clone();
-        table.ensure_all(&specs)?;
+        let done = table.ensure_all(&specs)?;
         if self.read_only && table != *store.table() {
             return Err(StoreError::ReadOnly);
         }
-        Ok(())
+        Ok(size_notes(&table, &specs, &done))
     }
 }
 

@@ -89,6 +89,20 @@ fn check(table: &VolumeTable, specs: &[VolumeSpec], reservable: Share) -> Result
     Ok(())
 }
 
+/// Notes about volumes of a table whose sizes are not exactly the requested ones. `done` is the
+/// effect of each request.
+pub(crate) fn size_notes(
+    table: &VolumeTable,
+    specs: &[VolumeSpec],
+    done: &[Ensured],
+) -> Vec<String> {
+    let note = |(spec, done): (&VolumeSpec, &Ensured)| match done {
+        Ensured::Created => table.rounding_note(spec),
+        Ensured::Reused | Ensured::Changed => table.kept_size_note(spec),
+    };
+    specs.iter().zip(done).filter_map(note).collect()
+}
+
 /// Returns whether a server to which these volumes are named serves this one.
 fn is_served(volume: &Volume, specs: &[VolumeSpec]) -> bool {
     specs.is_empty()
@@ -148,10 +162,7 @@ impl Contents {
         }
         let done = store.ensure(disk, specs)?;
         let table = store.table();
-        let created = specs.iter().zip(&done).filter(|(_, done)| **done == Ensured::Created);
-        for note in created.filter_map(|(spec, _)| table.rounding_note(spec)) {
-            tracing::warn!("{note}");
-        }
+        size_notes(table, specs, &done).iter().for_each(|note| tracing::warn!("{note}"));
         let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)
         {
             Some(index) => Some(done[index]),

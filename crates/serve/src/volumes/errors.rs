@@ -69,14 +69,6 @@ pub enum VolumeError {
             another name"
     )]
     Exists { name: String },
-    /// The volume exists with another size.
-    #[error(
-        "volume {name} has {} on the drive, but {} was requested; request {} bytes or leave the \
-            size out (`headtime volume {} resizes it while it is served), or choose another name",
-        exactly(*remembered), exactly(*requested), remembered.get(),
-        resizing(name, *remembered, *requested)
-    )]
-    OtherSize { name: String, remembered: ByteSize, requested: ByteSize },
     /// A new volume without a size.
     #[error(
         "volume {name} does not exist; give a size to create it, such as {name}=10GiB; the drive \
@@ -139,15 +131,6 @@ pub enum TableError {
 }
 
 /// Formats a size such that different sizes never look alike.
-fn exactly(size: ByteSize) -> String {
+pub(super) fn exactly(size: ByteSize) -> String {
     format!("{size} ({} bytes)", size.get())
-}
-
-/// The command that resizes a volume.
-fn resizing(name: &str, remembered: ByteSize, requested: ByteSize) -> String {
-    if requested > remembered {
-        format!("grow {name} {}`", requested.get())
-    } else {
-        format!("set {name} size={} --cut-data`", requested.get())
-    }
 }

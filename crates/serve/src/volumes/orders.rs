@@ -276,8 +276,8 @@ impl Volumes {
         let other = |named: &ByteSize| after.sectors_for(*named) != changed.extents.sectors();
         if let Some(named) = named.and_then(|named| named.size).filter(other) {
             notes.push(format!(
-                "the configuration gives {name} {} bytes: write {} there too, or leave the size \
-                out, or the next start is refused",
+                "{name} keeps this size at the next start, which warns that the configuration \
+                    has {} bytes; write {} there too, or leave the size out",
                 named.get(),
                 size.get()
             ));

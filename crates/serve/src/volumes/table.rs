@@ -12,7 +12,7 @@
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Nanos, Sectors, Share};
 
-use super::errors::{TableError, VolumeError};
+use super::errors::{TableError, VolumeError, exactly};
 use super::extents::{Extents, MAX_EXTENTS};
 use super::settings::{ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 use super::slot;
@@ -38,7 +38,7 @@ pub struct Volume {
 pub struct VolumeSpec {
     /// Its name.
     pub name: String,
-    /// Its size, which is rounded up to whole sectors; `None` accepts the size on the drive.
+    /// The size of a new volume, rounded up to whole sectors. A volume on the drive keeps its own.
     pub size: Option<ByteSize>,
     /// The change from the settings on the drive, or from the defaults for a new volume.
     pub settings: SettingsChange,
@@ -160,7 +160,28 @@ impl VolumeTable {
         })
     }
 
-    /// Makes a volume exist as specified: reuses the one with this name, or allocates a new one.
+    /// The note about a volume whose size is not the requested one.
+    pub(crate) fn kept_size_note(&self, spec: &VolumeSpec) -> Option<String> {
+        let (name, volume) = (&spec.name, self.find(&spec.name)?);
+        let other = |size: &ByteSize| self.sectors_for(*size) != volume.extents.sectors();
+        let (requested, kept) = (spec.size.filter(other)?, self.size_of(volume));
+        let resizing = if requested > kept {
+            format!("volume grow {name} {}", requested.get())
+        } else {
+            format!("volume set {name} size={} --cut-data", requested.get())
+        };
+        Some(format!(
+            "{name} keeps its size on the drive of {}; the requested size of {} counts for a new \
+                volume only. Request {} bytes or leave the size out, or resize the volume while \
+                it is served (`headtime {resizing}`)",
+            exactly(kept),
+            exactly(requested),
+            kept.get(),
+        ))
+    }
+
+    /// Makes a volume exist as specified: reuses the one with this name, whatever its size, or
+    /// allocates a new one.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
@@ -170,14 +191,6 @@ impl VolumeTable {
             let settings = spec.settings.apply_to(&volume.settings);
             check_volume(&spec.name, &settings)?;
             self.check_entries(volume, &settings, &volume.extents)?;
-            let other = |size: &ByteSize| self.sectors_for(*size) != volume.extents.sectors();
-            if let Some(requested) = spec.size.filter(other) {
-                return Err(VolumeError::OtherSize {
-                    name: spec.name.clone(),
-                    remembered: self.size_of(volume),
-                    requested,
-                });
-            }
             if volume.settings == settings {
                 return Ok(Ensured::Reused);
             }

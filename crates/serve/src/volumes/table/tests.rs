@@ -41,7 +41,7 @@ fn the_first_hole_that_is_large_enough_is_taken() {
 }
 
 #[test]
-fn a_volume_that_exists_is_reused_changed_or_refused_with_both_sizes() {
+fn a_volume_that_exists_is_reused_or_changed_and_keeps_its_size() {
     let mut table = table(100);
     table.ensure(&spec("rec", 10 * MIB)).unwrap();
     assert_eq!(table.ensure(&spec("rec", 10 * MIB)), Ok(Ensured::Reused));
@@ -50,12 +50,15 @@ fn a_volume_that_exists_is_reused_changed_or_refused_with_both_sizes() {
     assert_eq!(table.ensure(&changed), Ok(Ensured::Changed));
     assert_eq!(table.find("rec").unwrap().settings.ordinary.deadline, Some(Nanos::from_ms(100)));
     let before = table.clone();
+    assert_eq!(table.ensure(&spec("rec", 20 * MIB)), Ok(Ensured::Reused));
     assert_eq!(
-        table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
-        "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
-            requested; request 10485760 bytes or leave the size out (`headtime volume grow rec \
-            20971520` resizes it while it is served), or choose another name"
+        table.kept_size_note(&spec("rec", 20 * MIB)).unwrap(),
+        "rec keeps its size on the drive of 10 MiB (10485760 bytes); the requested size of 20 MiB \
+            (20971520 bytes) counts for a new volume only. Request 10485760 bytes or leave the \
+            size out, or resize the volume while it is served (`headtime volume grow rec 20971520`)"
     );
+    let smaller = table.kept_size_note(&spec("rec", MIB)).unwrap();
+    assert!(smaller.contains("volume set rec size=1048576 --cut-data"), "{smaller}");
     assert_eq!(table, before);
 }
 
@@ -96,7 +99,11 @@ fn sizes_are_rounded_up_to_whole_sectors() {
     let size = |table: &VolumeTable| table.size_of(table.find("a").unwrap()).get();
     assert_eq!(size(&table), 10_000_384);
     assert_eq!(table.ensure(&odd), Ok(Ensured::Reused), "the same after a restart");
-    assert!(matches!(table.ensure(&spec("a", 10_000_385)), Err(VolumeError::OtherSize { .. })));
+    assert_eq!(table.kept_size_note(&odd), None);
+    let other = spec("a", 10_000_385);
+    assert_eq!((table.ensure(&other), size(&table)), (Ok(Ensured::Reused), 10_000_384));
+    let note = table.kept_size_note(&other).unwrap();
+    assert!(note.contains("keeps its size") && note.contains("volume grow a 10000385"), "{note}");
     table.change(&spec("a", 20_000_001), false).unwrap();
     assert_eq!(size(&table), 20_000_256);
     table.change(&spec("a", 20_000_000), false).expect("nothing is cut off");
