@@ -388,6 +388,35 @@ fn a_change_that_the_configuration_reverts_at_the_next_start_says_so() {
     drop(server);
 }
 
+#[test]
+fn weights_are_set_for_volumes_and_classes_and_remain() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(&format!("{ONE}classes = \"bulk\"\n"));
+    let version = || std::fs::read(sandbox.path("drive.img")).unwrap()[8];
+    let weights = |server: &Server| -> Vec<Option<u16>> {
+        let volumes = volumes(&mut control(server));
+        volumes[0].classes.iter().map(|class| class.weight).collect()
+    };
+    assert_eq!((weights(&server), version()), (vec![None, None], 2));
+    let mut orders = control(&server);
+    let answer = done(&mut orders, "volume.set", &order("a@bulk", &[("weight", "7")]));
+    assert!(answer.notes[0].contains("earlier versions"), "{answer:?}");
+    done(&mut orders, "volume.set", &order("a", &[("weight", "1000")]));
+    assert_eq!((weights(&server), version()), (vec![Some(1000), Some(7)], 4));
+    for wrong in ["0", "1001", "heavy"] {
+        let said = refused(&mut orders, "volume.set", &order("a", &[("weight", wrong)]));
+        assert!(said.contains("weight"), "{said}");
+    }
+    drop((orders, server));
+    let server = sandbox.serve(ANY);
+    assert_eq!(weights(&server), [Some(1000), Some(7)]);
+    let mut orders = control(&server);
+    for export in ["a", "a@bulk"] {
+        done(&mut orders, "volume.set", &order(export, &[("weight", "none")]));
+    }
+    assert_eq!((weights(&server), version()), (vec![None, None], 2));
+}
+
 /// `a` with what is requested by default, and no size that a later start would compare.
 const ANY: &str = "[[volume]]\nname = \"a\"\n";
 

@@ -239,8 +239,8 @@ fn text(answer: &VolumeAnswer) -> String {
     let mut text = String::new();
     if !answer.volumes.is_empty() {
         let header = [
-            "EXPORT", "SIZE", "RESERVE", "LIMIT", "BURST", "IOPS", "RATE", "PRIORITY", "DEADLINE",
-            "CLIENTS", "",
+            "EXPORT", "SIZE", "RESERVE", "LIMIT", "BURST", "WEIGHT", "IOPS", "RATE", "PRIORITY",
+            "DEADLINE", "CLIENTS", "",
         ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         for volume in &answer.volumes {
@@ -248,7 +248,7 @@ fn text(answer: &VolumeAnswer) -> String {
         }
         text.push_str(&columns(
             &rows,
-            &[false, true, true, true, true, true, true, false, true, true, false],
+            &[false, true, true, true, true, true, true, true, false, true, true, false],
         ));
     }
     answer.volumes.iter().for_each(|of| text.push_str(&extents_text(&of.name, &of.extents)));
@@ -295,6 +295,7 @@ fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
         percent(class.reserve_percent),
         of(class.limit_percent.map(percent)),
         of(class.burst_seconds.map(time)),
+        of(class.weight.map(|weight| weight.to_string())),
         of(class.iops_limit.map(|iops| iops.to_string())),
         of(class.bandwidth_limit_bytes.map(|bytes| format!("{}/s", ByteSize::new(bytes)))),
         class.priority.clone().unwrap_or_else(|| "-".to_owned()),

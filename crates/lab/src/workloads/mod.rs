@@ -246,13 +246,13 @@ impl WorkloadChoice {
                 reserve,
                 limit,
                 burst,
+                weight,
                 iops_limit,
                 bandwidth_limit,
                 priority: plan.terms.priority.as_ref().map(|_| priority_of(&plan.terms)),
                 ..ClassSettings::default()
             };
-            let mut terms = shares::terms(&settings, sector).unwrap_or_default();
-            terms.weight = weight.unwrap_or(terms.weight);
+            let terms = shares::terms(&settings, sector).unwrap_or_default();
             let tenant = Tenant::of(VolumeId(number));
             terms.check(tenant).map_err(|refusal| {
                 Failure::usage(anyhow!("{}: stream {}: {refusal}", file.name, plan.name))

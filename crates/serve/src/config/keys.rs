@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headtime_config::{Key, REQUIRED, Value, ValueErrors};
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
-use headtime_sched::TUNABLES;
+use headtime_sched::{TUNABLES, Terms};
 use headtime_units::{ByteSize, Share};
 
 use super::map_keys::MAP_KEYS;
@@ -319,6 +319,17 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         set: |volume, value| {
             let burst = value.or_none(Value::positive_time);
             burst.map(|burst| volume.settings.burst = Some(burst))
+        },
+    },
+    Key {
+        name: "weight",
+        takes: "N from 1 to 1000, or none",
+        summary: "part of unreserved disk time beside volumes of the same priority",
+        default: "none, as 1",
+        set: |volume, value| {
+            let weight = value.or_none(|value| value.count(1..=u32::from(Terms::MAX_WEIGHT)));
+            volume.settings.weight = Some(weight?.map(|weight| weight as u16));
+            Ok(())
         },
     },
     Key {

@@ -106,7 +106,8 @@ const BROKEN: &[(&str, &[&str])] = &[
         "[[volume]]\nname = \"rec\"\nshare = \"10%\"\n",
         &["c.toml:3:1: volume rec: unknown key `share`; known are name, size, deadline, \
                 read_only, \
-            description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes"],
+            description, reserve, limit, burst, weight, iops_limit, bandwidth_limit, priority, \
+            classes"],
     ),
     (
         "[[volume]]\nname = \"rec\"\nsize = \"10 potatoes\"\ndeadline = \"0\"\n",

@@ -97,6 +97,9 @@ pub struct ClassStatus {
     pub limit_percent: Option<f64>,
     /// The longest time for which it saves up unused disk time.
     pub burst_seconds: Option<f64>,
+    /// The part of unreserved time beside classes of the same priority; `None` for 1.
+    #[serde(default)]
+    pub weight: Option<u16>,
     /// The maximum number of requests per second.
     pub iops_limit: Option<u32>,
     /// The maximum number of bytes per second.
@@ -207,6 +210,7 @@ impl ClassStatus {
             reserve_percent: percent(settings.reserve),
             limit_percent: settings.limit.map(percent),
             burst_seconds: settings.burst.map(Nanos::as_secs_f64),
+            weight: settings.weight,
             iops_limit: settings.iops_limit,
             bandwidth_limit_bytes: settings.bandwidth_limit,
             deadline_seconds: settings.deadline.map(Nanos::as_secs_f64),

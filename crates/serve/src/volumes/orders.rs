@@ -19,6 +19,7 @@ use headtime_units::{ByteSize, SectorSize, Share};
 
 use super::errors::VolumeError;
 use super::settings::{ClassSettings, SettingsChange, VolumeClass};
+use super::slot;
 use super::store::{StoreError, VolumeStore};
 use super::table::{Volume, VolumeSpec, VolumeTable};
 use super::{FreeSpace, LiveVolume, shares};
@@ -424,7 +425,8 @@ impl Volumes {
         let mut after = store.table().clone();
         after.change_class(name, class, Some(&order.settings))?;
         self.check_terms(store.table(), &after, &order.name)?;
-        let notes = self.ignored_terms_note(&after, name);
+        let mut notes = self.ignored_terms_note(&after, name);
+        notes.extend(format_note(store.table(), &after));
         if !order.dry_run {
             let before =
                 store.table().find(name).expect("a volume that can be changed is there").clone();
@@ -488,9 +490,9 @@ impl Volumes {
             .is_some_and(|volume| !shares::changes(None, Some(volume), self.sector()).is_empty());
         let (_, enforces_shares) = self.disk.shares();
         let note = || {
-            "the active policy ignores reserve, limit and priority; headtime, which is the \
-                default, and utilization honor them: `headtime set policy=headtime`, or serve with \
-                --policy headtime"
+            "the active policy ignores reserve, limit, weight and priority; headtime, which is \
+                the default, and utilization honor them: `headtime set policy=headtime`, or serve \
+                with --policy headtime"
                 .to_owned()
         };
         (promised && !enforces_shares).then(note).into_iter().collect()
@@ -569,21 +571,22 @@ fn volume_and_class(order: &VolumeOrder) -> Result<(&str, VolumeClass), OrderErr
 /// Notes about a volume that gets further extents.
 fn extents_notes(before: &VolumeTable, after: &VolumeTable, name: &str) -> Vec<String> {
     let count = |table: &VolumeTable| table.find(name).map_or(1, |of| of.extents.as_slice().len());
-    let several = |table: &VolumeTable| {
-        table.volumes().iter().any(|volume| volume.extents.as_slice().len() > 1)
-    };
     let mut notes = Vec::new();
     if count(after) > count(before) {
         let extents = count(after);
         notes.push(format!("{name} has {extents} extents, because no free one is long enough"));
     }
-    if several(after) && !several(before) {
-        notes.push(
-            "earlier versions of headtime refuse the drive as long as a volume has several extents"
-                .to_owned(),
-        );
-    }
+    notes.extend(format_note(before, after));
     notes
+}
+
+/// The note about a change that earlier versions of the program cannot read.
+fn format_note(before: &VolumeTable, after: &VolumeTable) -> Option<String> {
+    let version = slot::version_of(after);
+    let what = if version == slot::FORMAT_VERSION { "a weight" } else { "several extents" };
+    (version > slot::version_of(before)).then(|| {
+        format!("earlier versions of headtime refuse the drive as long as a volume has {what}")
+    })
 }
 
 fn in_use(name: &str, connections: u64, scans: &[TaskKind]) -> OrderError {

@@ -47,6 +47,8 @@ pub struct ClassSettings {
     /// The largest entitlement that an idle class saves up, as time at its own rate; `None` for
     /// the scheduler's default.
     pub burst: Option<Nanos>,
+    /// The part of unreserved time beside classes of the same priority; `None` for 1.
+    pub weight: Option<u16>,
     /// The maximum number of requests per second; at least 1.
     pub iops_limit: Option<u32>,
     /// The maximum number of bytes per second; at least 1.
@@ -82,6 +84,8 @@ pub struct SettingsChange {
     pub limit: Option<Option<Share>>,
     /// See [`ClassSettings::burst`].
     pub burst: Option<Option<Nanos>>,
+    /// See [`ClassSettings::weight`].
+    pub weight: Option<Option<u16>>,
     /// See [`ClassSettings::iops_limit`].
     pub iops_limit: Option<Option<u32>>,
     /// See [`ClassSettings::bandwidth_limit`].
@@ -119,7 +123,7 @@ impl SettingsChange {
     /// The keys of the settings that the change would give another value.
     #[must_use]
     pub fn keys_that_change(&self, settings: &VolumeSettings) -> Vec<&'static str> {
-        let Self { deadline, read_only, reserve, limit, burst, iops_limit, .. } = *self;
+        let Self { deadline, read_only, reserve, limit, burst, weight, iops_limit, .. } = *self;
         let Self { bandwidth_limit, priority, classes, .. } = *self;
         let description = self.description.clone();
         let none = Self::default;
@@ -130,6 +134,7 @@ impl SettingsChange {
             ("reserve", Self { reserve, ..none() }),
             ("limit", Self { limit, ..none() }),
             ("burst", Self { burst, ..none() }),
+            ("weight", Self { weight, ..none() }),
             ("iops_limit", Self { iops_limit, ..none() }),
             ("bandwidth_limit", Self { bandwidth_limit, ..none() }),
             ("priority", Self { priority, ..none() }),
@@ -147,6 +152,7 @@ impl SettingsChange {
             reserve: self.reserve.unwrap_or(before.reserve),
             limit: self.limit.unwrap_or(before.limit),
             burst: self.burst.unwrap_or(before.burst),
+            weight: self.weight.unwrap_or(before.weight),
             iops_limit: self.iops_limit.unwrap_or(before.iops_limit),
             bandwidth_limit: self.bandwidth_limit.unwrap_or(before.bandwidth_limit),
             priority: self.priority.unwrap_or(before.priority),

@@ -17,14 +17,15 @@ pub fn tenant(volume: &Volume, class: VolumeClass) -> Tenant {
 #[must_use]
 pub fn terms(settings: &ClassSettings, sector: SectorSize) -> Option<Terms> {
     let usual = Terms::default();
-    let ClassSettings { reserve, limit, burst, iops_limit, bandwidth_limit, priority, .. } =
-        *settings;
+    let ClassSettings {
+        reserve, limit, burst, weight, iops_limit, bandwidth_limit, priority, ..
+    } = *settings;
     let terms = Terms {
         reserve,
         limit: limit.unwrap_or(Share::WHOLE),
         burst: burst.unwrap_or(usual.burst),
         priority: priority.map_or(usual.priority, IoPriority::class),
-        weight: usual.weight,
+        weight: weight.unwrap_or(usual.weight),
         requests_per_second: iops_limit,
         // A limit below one sector per second is rounded up to one.
         sectors_per_second: bandwidth_limit
@@ -118,14 +119,15 @@ mod tests {
     fn limits_are_put_in_the_scheduler_s_units_and_checked_by_it() {
         let settings = ClassSettings {
             bandwidth_limit: Some(1 << 20),
+            weight: Some(9),
             iops_limit: Some(7),
             burst: Some(Nanos::from_secs(2)),
             ..ClassSettings::default()
         };
         let terms = terms(&settings, SectorSize::B4096).unwrap();
         assert_eq!(
-            (terms.sectors_per_second, terms.requests_per_second, terms.burst),
-            (Some(256), Some(7), Nanos::from_secs(2))
+            (terms.sectors_per_second, terms.requests_per_second, terms.burst, terms.weight),
+            (Some(256), Some(7), Nanos::from_secs(2), 9)
         );
         let (export, refusal) = check(
             &ordinary(ClassSettings { burst: Some(Nanos::from_ns(1)), ..ClassSettings::default() }),

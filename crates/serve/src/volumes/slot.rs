@@ -6,7 +6,7 @@
 //! | offset | bytes | header |
 //! |---|---|---|
 //! | 0 | 8 | magic `HEADTIME` |
-//! | 8 | 4 | format version: 2, or 3 if a volume has several extents; 1 is read as well |
+//! | 8 | 4 | format version: 2, 3 with several extents, 4 with weights; 1 is read as well |
 //! | 12 | 4 | bytes of header and entries together |
 //! | 16 | 4 | CRC-32C of those bytes, this field taken as zero |
 //! | 20 | 4 | bytes of a logical sector |
@@ -20,7 +20,8 @@
 //! | offset | bytes | entry |
 //! |---|---|---|
 //! | 0 | 4 | number of the volume |
-//! | 4 | 4 | bit 0: read-only; bit 1: served always (version 2) |
+//! | 4 | 2 | bit 0: read-only; bit 1: served always (version 2) |
+//! | 6 | 2 | weight, 0 = none (version 4; zero before) |
 //! | 8 | 8 | first sector |
 //! | 16 | 8 | sectors |
 //! | 24 | 8 | deadline in nanoseconds, 0 = none |
@@ -38,7 +39,7 @@
 //!
 //! A priority is 8 × class + level + 1 with the classes real time (0), best effort and idle. The
 //! entry of an optional class follows the entry of its volume and has the same number; of its
-//! fields before the priority only the deadline is used.
+//! fields before the priority only the weight and the deadline are used.
 //!
 //! The entry of a volume has its first extent. If it has more, an entry with the others and the
 //! same number follows at once (version 3):
@@ -51,8 +52,8 @@
 //! | 48 | 16 each | first sector and sectors of each |
 //!
 //! A table of version 1 has zeroes in the fields of version 2. The next change writes it as version
-//! 2, which programs for version 1 refuse to read. Version 3 is written only while a volume has
-//! several extents, so that programs for version 2 read all other tables.
+//! 2, which programs for version 1 refuse to read. Versions 3 and 4 are written only while a volume
+//! has several extents or a weight, so that earlier programs read all other tables.
 
 use headtime_sched::{IoPriority, PriorityClass, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
@@ -72,9 +73,8 @@ pub const MAX_ENTRIES: usize = (SLOT_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 pub const NAME_BYTES: usize = 64;
 /// The maximum length of a description in bytes.
 pub const DESCRIPTION_BYTES: usize = 128;
-/// The format of tables with volumes of several extents; this program reads all from
-/// [`OLDEST_VERSION`] on.
-pub const FORMAT_VERSION: u32 = 3;
+/// The format of tables with weights; this program reads all from [`OLDEST_VERSION`] on.
+pub const FORMAT_VERSION: u32 = 4;
 /// The oldest format this program reads.
 pub const OLDEST_VERSION: u32 = 1;
 
@@ -85,10 +85,12 @@ const MAGIC: [u8; 8] = *b"HEADTIME";
 const HEADER_BYTES: usize = 256;
 const ENTRY_BYTES: usize = 256;
 const CRC_AT: usize = 16;
-const READ_ONLY: u32 = 1;
-const ALWAYS_SERVED: u32 = 2;
-/// The format of tables whose volumes have one extent each.
+const READ_ONLY: u16 = 1;
+const ALWAYS_SERVED: u16 = 2;
+/// The format of tables without weights whose volumes have one extent each.
 const SINGLE_EXTENT_VERSION: u32 = 2;
+/// The format of tables without weights, with volumes of several extents.
+const EXTENTS_VERSION: u32 = 3;
 /// The kind of an entry of extents.
 const EXTENTS: u8 = 3;
 const EXTENTS_AT: usize = 48;
@@ -149,8 +151,7 @@ pub enum SlotError {
 pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     let volumes = table.volumes();
     let count = volumes.iter().map(|of| entries_of(&of.settings, &of.extents)).sum::<usize>();
-    let several = volumes.iter().any(|volume| volume.extents.as_slice().len() > 1);
-    let version = if several { FORMAT_VERSION } else { SINGLE_EXTENT_VERSION };
+    let version = version_of(table);
     assert!(count <= MAX_ENTRIES, "a table never has more than {MAX_ENTRIES} entries");
     let shape = table.shape();
     let length = HEADER_BYTES + count * ENTRY_BYTES;
@@ -258,7 +259,7 @@ fn decode_table(
                 let volume = volumes
                     .last_mut()
                     .filter(|volume| volume.id == id && volume.settings.of_class(class).is_none());
-                let settings = decode_class(entry)?;
+                let settings = decode_class(entry, version)?;
                 volume
                     .ok_or(SlotError::Field("class of another volume"))?
                     .settings
@@ -271,6 +272,19 @@ fn decode_table(
     Ok((u64_at(bytes, 24), table))
 }
 
+/// The oldest version of the format that has all of the table.
+pub(super) fn version_of(table: &VolumeTable) -> u32 {
+    let volumes = table.volumes();
+    let has_weight = |of: &Volume| of.settings.classes().any(|(_, class)| class.weight.is_some());
+    if volumes.iter().any(has_weight) {
+        FORMAT_VERSION
+    } else if volumes.iter().any(|volume| volume.extents.as_slice().len() > 1) {
+        EXTENTS_VERSION
+    } else {
+        SINGLE_EXTENT_VERSION
+    }
+}
+
 /// The number of entries of a volume with these settings and extents.
 pub(super) fn entries_of(settings: &VolumeSettings, extents: &Extents) -> usize {
     settings.classes().count() + usize::from(extents.as_slice().len() > 1)
@@ -279,7 +293,7 @@ pub(super) fn entries_of(settings: &VolumeSettings, extents: &Extents) -> usize 
 /// Encodes the fields of the volume that its classes do not have.
 fn encode_volume(volume: &Volume, entry: &mut [u8]) {
     let VolumeSettings { read_only, description, always_served, .. } = &volume.settings;
-    let flags =
+    let flags: u16 =
         if *read_only { READ_ONLY } else { 0 } | if *always_served { ALWAYS_SERVED } else { 0 };
     put(entry, 4, &flags.to_le_bytes());
     put_extent(entry, 8, volume.extents.as_slice()[0]);
@@ -310,9 +324,10 @@ fn decode_extents(first: Extent, entry: &[u8]) -> Result<Extents, SlotError> {
 }
 
 fn encode_class(volume: &Volume, class: VolumeClass, settings: &ClassSettings, entry: &mut [u8]) {
-    let ClassSettings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } =
-        *settings;
+    let ClassSettings { deadline, reserve, limit, burst, weight, iops_limit, .. } = *settings;
+    let ClassSettings { bandwidth_limit, priority, .. } = *settings;
     put(entry, 0, &volume.id.0.to_le_bytes());
+    put(entry, 6, &weight.unwrap_or(0).to_le_bytes());
     put(entry, 24, &deadline.map_or(0, Nanos::as_ns).to_le_bytes());
     put(entry, 34, &[priority.map_or(0, priority_code), class.number()]);
     put(entry, 36, &reserve.as_billionths().to_le_bytes());
@@ -328,7 +343,7 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
         let bytes = (length <= most).then(|| entry[at..at + length].to_vec());
         bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(SlotError::Field(field))
     };
-    let flags = u32_at(entry, 4);
+    let flags = u16_at(entry, 4);
     let known = if version == OLDEST_VERSION { READ_ONLY } else { READ_ONLY | ALWAYS_SERVED };
     if flags & !known != 0 {
         return Err(SlotError::Field("volume flags"));
@@ -339,7 +354,7 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
             ..ClassSettings::default()
         }
     } else {
-        decode_class(entry)?
+        decode_class(entry, version)?
     };
     Ok(Volume {
         id: VolumeId(u32_at(entry, 0)),
@@ -355,7 +370,11 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
     })
 }
 
-fn decode_class(entry: &[u8]) -> Result<ClassSettings, SlotError> {
+fn decode_class(entry: &[u8], version: u32) -> Result<ClassSettings, SlotError> {
+    let weight = u16_at(entry, 6);
+    if weight != 0 && version < FORMAT_VERSION {
+        return Err(SlotError::Field("weight before version 4"));
+    }
     let share =
         |at: usize, field| Share::from_billionths(u32_at(entry, at)).ok_or(SlotError::Field(field));
     Ok(ClassSettings {
@@ -363,6 +382,7 @@ fn decode_class(entry: &[u8]) -> Result<ClassSettings, SlotError> {
         reserve: share(36, "reserve")?,
         limit: Some(share(40, "limit")?).filter(|limit| *limit != Share::NONE),
         burst: some(u64_at(entry, 240)).map(Nanos::from_ns),
+        weight: (weight != 0).then_some(weight),
         iops_limit: some(u64::from(u32_at(entry, 44))).map(|iops| iops as u32),
         bandwidth_limit: some(u64_at(entry, 248)),
         priority: priority_of(entry[34]).ok_or(SlotError::Field("I/O priority"))?,
@@ -405,6 +425,10 @@ fn put_extent(bytes: &mut [u8], at: usize, extent: Extent) {
 
 fn extent_at(bytes: &[u8], at: usize) -> Extent {
     Extent::from_numbers(u64_at(bytes, at), u64_at(bytes, at + 8))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -539,6 +563,35 @@ mod tests {
     }
 
     #[test]
+    fn version_4_is_written_only_while_a_volume_has_a_weight() {
+        let weigh = |mut table: VolumeTable, weight| {
+            let change = SettingsChange { weight: Some(weight), ..SettingsChange::default() };
+            table.change_class("rec", VolumeClass::Bulk, Some(&change)).unwrap();
+            table
+        };
+        for several in [false, true] {
+            let table = weigh(table_of(several), Some(259));
+            let mut bytes = encode(&table, 42);
+            assert_eq!(bytes[8], 4);
+            let decoded = SlotContent::Table { generation: 42, table: table.clone() };
+            assert_eq!(decode(&padded(bytes.clone())), decoded);
+            assert_eq!(encode(&weigh(table, None), 42), encode(&table_of(several), 42));
+            // The entry of the class: the third, or the fourth after that of the extents.
+            let bulk = 256 + 256 * (2 + usize::from(several));
+            assert_eq!((bytes[bulk + 35], u16_at(&bytes, bulk + 6)), (2, 259));
+            // Earlier versions have no weights.
+            bytes[8] = 3;
+            let length = u32_at(&bytes, 12) as usize;
+            let crc = checksum(&bytes[..length]);
+            put(&mut bytes, CRC_AT, &crc.to_le_bytes());
+            assert_eq!(
+                decode(&padded(bytes)),
+                SlotContent::Damaged(SlotError::Field("weight before version 4"))
+            );
+        }
+    }
+
+    #[test]
     fn extents_that_cannot_be_are_refused() {
         let decoded = |change: fn(&mut Vec<u8>)| {
             let mut bytes = encode(&table_with_extents(), 42);
@@ -633,14 +686,14 @@ mod tests {
         assert_eq!(decode(&padded(vec![])), SlotContent::Blank);
         assert_eq!(decode(&padded(b"\xeb\x3c\x90mkfs".to_vec())), SlotContent::Foreign);
         let mut newer = encode(&table(), 1);
-        newer[8] = 4;
+        newer[8] = 5;
         assert!(matches!(
             decode(&padded(newer.clone())),
             SlotContent::Damaged(SlotError::Checksum { .. })
         ));
         let crc = checksum(&newer[..768]);
         put(&mut newer, CRC_AT, &crc.to_le_bytes());
-        assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 4 });
+        assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 5 });
     }
 
     proptest! {

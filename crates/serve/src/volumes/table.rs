@@ -567,6 +567,7 @@ fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> 
     let nothing = [
         ("a limit", settings.limit == Some(Share::NONE)),
         ("a burst", settings.burst.is_some_and(Nanos::is_zero)),
+        ("a weight", settings.weight == Some(0)),
         ("an iops_limit", settings.iops_limit == Some(0)),
         ("a bandwidth_limit", settings.bandwidth_limit == Some(0)),
     ];

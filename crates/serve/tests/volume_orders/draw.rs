@@ -107,6 +107,9 @@ fn settings(of_volume: bool, rng: &mut ChaCha8Rng) -> Vec<(String, String)> {
         // Large enough that no client waits.
         set("iops_limit", rng.random_range(1_000_000..2_000_000).to_string());
     }
+    if rng.random_bool(0.2) {
+        set("weight", rng.random_range(1..=1000).to_string());
+    }
     if of_volume && rng.random_bool(0.3) {
         set("description", format!("number {}", rng.random_range(0..1000)));
     }

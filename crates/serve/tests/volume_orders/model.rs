@@ -68,6 +68,7 @@ pub(crate) fn reported(volumes: &[Volume]) -> Vec<VolumeStatus> {
                 reserve_percent: f64::from(of.reserve.as_billionths()) / 1e7,
                 limit_percent: of.limit.map(|limit| f64::from(limit.as_billionths()) / 1e7),
                 burst_seconds: of.burst.map(|burst| burst.as_secs_f64()),
+                weight: of.weight,
                 iops_limit: of.iops_limit,
                 bandwidth_limit_bytes: of.bandwidth_limit,
                 deadline_seconds: of.deadline.map(|deadline| deadline.as_secs_f64()),
@@ -384,6 +385,7 @@ impl World {
                 ("iops_limit", Some(class)) => {
                     class.iops_limit = number.ok().map(|limit| limit as u32)
                 }
+                ("weight", Some(class)) => class.weight = number.ok().map(|weight| weight as u16),
                 other => panic!("the model does not know {other:?}"),
             }
         }
@@ -398,6 +400,7 @@ fn nothing_promised() -> ClassStatus {
         reserve_percent: 0.0,
         limit_percent: None,
         burst_seconds: None,
+        weight: None,
         iops_limit: None,
         bandwidth_limit_bytes: None,
         deadline_seconds: None,
