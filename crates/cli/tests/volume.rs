@@ -91,6 +91,16 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
             && said.contains("PROMISED"),
         "{said}"
     );
+    // Without a reader it ends.
+    let mut top = std::process::Command::new(env!("CARGO_BIN_EXE_headtime"))
+        .args(["top", "--json", "--seconds", "600", "--drive", drive])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(top.stdout.take());
+    let begun = std::time::Instant::now();
+    assert!(top.wait().expect("it is ours").success());
+    assert!(begun.elapsed().as_secs() < 300);
     let (code, said) = volume(&["remove", "c", "--yes"]);
     assert!(code == Some(2) && said.contains("no volume c"), "{said}");
     server.signal(Signal::TERM);

@@ -12,6 +12,14 @@ use crate::Failure;
 /// # Errors
 /// When standard output cannot be written for another reason.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_while_read(text).map(drop)
+}
+
+/// The same; returns `false` if the reader went away, so that nothing more need be printed.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     let ending = if text.ends_with('\n') { "" } else { "\n" };
     match out
@@ -19,10 +27,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .and_then(|()| out.write_all(ending.as_bytes()))
         .and_then(|()| out.flush())
     {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Failed(
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Failed(
             anyhow::Error::new(error).context("cannot write to standard output"),
         )),
-        _ => Ok(()),
     }
 }
 
@@ -31,7 +40,16 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// When standard output cannot be written.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&serde_json::to_string_pretty(value).context("the answer cannot be written as JSON")?)
+    print(&json(value)?)
+}
+
+/// `value` as [`print_json`] prints it.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn json(value: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value);
+    Ok(text.context("the answer cannot be written as JSON")?)
 }
 
 /// Lines up `rows` in columns two blanks apart; the columns marked `true` in `right` end, the

@@ -10,7 +10,7 @@ use headtime_serve::control::{TopExport, TopSample};
 use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
-use headtime_console::output::{columns_within, print, print_json, terminal_width};
+use headtime_console::output::{columns_within, json, print_while_read, terminal_width};
 use headtime_console::stop::Stop;
 
 /// Arguments of `headtime top`.
@@ -28,7 +28,7 @@ pub struct Arguments {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Shows a table each second: in place of the last on a terminal, below it elsewhere; or a JSON
-/// object a second.
+/// object a second. Ends when its reader goes away.
 ///
 /// # Errors
 /// When no server answers, or it goes away.
@@ -46,8 +46,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let now = sample()?;
         let last: Vec<TopSample> =
             now.iter().zip(&before).map(|(now, before)| now.since(before)).collect();
-        if arguments.server.json {
-            last.iter().try_for_each(print_json)?;
+        let text = if arguments.server.json {
+            last.iter().map(json).collect::<Result<Vec<_>, _>>()?.join("\n")
         } else {
             let clear = if in_place { CLEAR } else { "" };
             let width = terminal_width().filter(|_| in_place).unwrap_or(usize::MAX);
@@ -59,7 +59,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                     format!("{drive}{}", table(last, width))
                 })
                 .collect();
-            print(&format!("{clear}{}", tables.join("\n")))?;
+            format!("{clear}{}", tables.join("\n"))
+        };
+        if !print_while_read(&text)? {
+            break;
         }
         before = now;
         left = left.map(|left| left - 1);
