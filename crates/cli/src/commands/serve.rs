@@ -364,7 +364,7 @@ fn tell_end(
             "{}: {} reads, {} writes",
             volume.name, volume.reads.requests, volume.writes.requests
         ));
-        if volume.deadline.is_some() {
+        if volume.deadline.is_some() || volume.deadline_requests > 0 {
             text.push_str(&format!(
                 ", {} of {} deadlines missed",
                 volume.deadline_misses, volume.deadline_requests
@@ -372,7 +372,7 @@ fn tell_end(
         }
         text.push('\n');
     }
-    print(&text)
+    if text.is_empty() { Ok(()) } else { print(&text) }
 }
 
 /// Success for a clean end, otherwise what was left.
