@@ -298,6 +298,7 @@ fn check_config_reads_the_drive_and_exits_as_serve_would() {
     std::fs::write(at("disk.img"), vec![1; 4 << 20]).expect("the folder is ours");
     refused("", 1, "the drive holds other content");
     refused("profile = \"atlas10k\"\n", 2, "describes a drive of");
+    refused("initialize = true\nmodel = \"compact\"\n", 2, "give rpm");
     assert_eq!(checked("initialize = true\n").0, Some(0));
     assert_eq!(checked("existing = true\n").0, Some(0));
     refused("existing = true\n[[volume]]\nname = \"p1\"\n", 2, "disk");

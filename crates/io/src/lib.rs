@@ -91,7 +91,7 @@ pub use backend::inspect::{InspectedDrive, inspect_path};
 pub use backend::raw::block_device_at;
 pub use model::{
     LoadMapError, MapLoad, MapLoading, MapStart, ModelChoice, ModelInUse, ModelParseError,
-    ModelSource, NoMap, RunningMap,
+    ModelSource, NoMap, RunningMap, check_model,
 };
 pub use profile::load as load_profile;
 /// Drives that an application brings itself: implement [`Backend`](custom::Backend) and open it

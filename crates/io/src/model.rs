@@ -17,7 +17,7 @@ use headtime_belief::maps::{BeginError, KeptMap, KeptMapError, MapKind, MapSetti
 use headtime_belief::matrix::{
     LatencyMatrix, MappedDrive, MatrixBelief, MergeError, Merged, SharedMatrix,
 };
-use headtime_belief::{ArrayModel, DriveModel};
+use headtime_belief::{ArrayModel, DriveModel, LinearBelief};
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 use headtime_units::{SectorSize, Sectors};
@@ -68,7 +68,7 @@ pub enum MapStart {
 
 /// An invalid name of a drive model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("belief = {text}: expected profile, matrix, compact, matrix:FILE or compact:FILE")]
+#[error("model = {text}: expected profile, matrix, compact, matrix:FILE or compact:FILE")]
 pub struct ModelParseError {
     /// The text as given.
     pub text: String,
@@ -106,8 +106,8 @@ pub enum RunningMap {
 pub enum NoMap {
     /// The drive uses another model.
     #[error(
-        "the drive is scheduled by {by} and has no map; serve it with belief = matrix or compact \
-            (--belief compact)"
+        "the drive is scheduled by {by} and has no map; serve it with model = matrix or compact \
+            (--model compact)"
     )]
     NoMapModel {
         /// The model in use.
@@ -264,6 +264,21 @@ pub(crate) fn profile(
 
 pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
     OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
+}
+
+/// Checks that a drive of this size can be modelled as chosen. The file of a map is read.
+///
+/// # Errors
+/// [`OpenError::Belief`].
+pub fn check_model(
+    choice: &ModelChoice,
+    profile: Option<DriveProfile>,
+    capacity: Sectors,
+    sector_size: SectorSize,
+) -> Result<(), OpenError> {
+    let model = profile.map_or(ReportedModel::Unknown, |of| ReportedModel::Profile(Box::new(of)));
+    let usual = Box::new(LinearBelief::new(capacity));
+    choose(usual, model, choice, "", capacity, sector_size).map(drop)
 }
 
 /// Chooses the drive model for a drive of this name and size: `usual` unless the owner chose a map.

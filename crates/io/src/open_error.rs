@@ -125,7 +125,7 @@ pub enum OpenError {
         bytes: u64,
     },
     /// The chosen map does not fit the drive.
-    #[error("belief: {0}")]
+    #[error("model: {0}")]
     Belief(Box<BeginError>),
     /// The sidecar of the backing file is unreadable or contradicts the request.
     #[error(transparent)]
@@ -293,7 +293,9 @@ impl OpenError {
             | Self::NoFile { .. }
             | Self::BadOption { .. }
             | Self::Profile { .. }
-            | Self::OtherProfile { .. } => true,
+            | Self::OtherProfile { .. }
+            | Self::Belief(_)
+            | Self::MapOfArray { .. } => true,
             Self::Member { error, .. } => error.is_usage(),
             _ => false,
         }

@@ -5,7 +5,10 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use headtime_io::{InspectedDrive, Locator, OpenError, ProfileSource, inspect_path, load_profile};
+use headtime_io::{
+    InspectedDrive, Locator, ModelSource, OpenError, ProfileSource, check_model, inspect_path,
+    load_profile,
+};
 use headtime_units::{SectorSize, Sectors, Share};
 
 use super::Config;
@@ -56,7 +59,10 @@ impl Config {
 
     fn check_drive(&self, locator: &Locator) -> Result<Vec<String>, StartError> {
         let named = locator.to_string();
-        let drive = match self.drive_on_trial(locator) {
+        let drive = self
+            .drive_on_trial(locator)
+            .and_then(|drive| self.check_drive_model(locator, &drive).map(|()| drive));
+        let drive = match drive {
             Ok(drive) => drive,
             Err(error) => return Err(StartError::Drive { locator: named, error }),
         };
@@ -80,6 +86,22 @@ impl Config {
         let Ok(found) = load_profile(source, None, drive) else { return Vec::new() };
         let jitter_us = found.variation.jitter_us;
         found.accuracy.map_or_else(Vec::new, |accuracy| accuracy.broken_promises(jitter_us))
+    }
+
+    /// Checks the drive model. That of a drive of unknown size is not checked.
+    fn check_drive_model(&self, locator: &Locator, drive: &DriveOnTrial) -> Result<(), OpenError> {
+        let DriveShape { sector, capacity } = drive.disk.shape;
+        if drive.disk.shape == ANY_SHAPE {
+            return Ok(());
+        }
+        let (source, setup) = match (&self.profile, locator) {
+            (Some(source), _) => (Some(source), None),
+            (None, Locator::Emulated(at)) => (Some(&at.profile), at.setup.as_deref()),
+            (None, Locator::Simulated(at)) => (Some(&at.profile), at.setup.as_deref()),
+            (None, _) => (None, None),
+        };
+        let profile = source.map(|source| load_profile(source, setup, locator)).transpose()?;
+        check_model(&drive_options(self).belief, profile, capacity, sector)
     }
 
     fn drive_on_trial(&self, locator: &Locator) -> Result<DriveOnTrial, OpenError> {
@@ -115,6 +137,9 @@ impl Config {
                 }
                 None => DriveOnTrial::unknown(ANY_SHAPE),
             },
+            Locator::Array(_) if !matches!(self.model, ModelSource::Profile) => {
+                return Err(OpenError::MapOfArray { locator: locator.to_string() });
+            }
             Locator::Array(array) => {
                 for member in &array.members {
                     self.drive_on_trial(member)?;

@@ -14,7 +14,7 @@ use crate::volumes::DriveShape;
 
 /// The content of a drive that is not opened, with what was written to it for a trial.
 pub(super) struct TrialDisk {
-    shape: DriveShape,
+    pub(super) shape: DriveShape,
     /// The drive, whose bytes are those of the file; `None` for one without content.
     content: Option<File>,
     /// The written sectors.
