@@ -36,11 +36,20 @@ pub(crate) fn warnings(
     let due = |export: &Exported| export.has_deadline || (by_priority && export.has_priority);
     let name = policy.name();
     let mut warnings = Vec::new();
-    if !policy.enforces_shares() {
+    if name == "bfq" {
         warnings.extend(about(&exports, |export| export.has_terms).map(|with| {
             format!(
-                "policy {name} ignores the reserve, limit, burst, priority and rate limits of \
-                    {with}; headtime and utilization honor them (`headtime set policy=headtime`)"
+                "policy bfq takes the reserve, weight and priority of {with} as weights without a \
+                    guarantee, and ignores limit, burst and rate limits; headtime and utilization \
+                    honor all (`headtime set policy=headtime`)"
+            )
+        }));
+    } else if !policy.enforces_shares() {
+        warnings.extend(about(&exports, |export| export.has_terms).map(|with| {
+            format!(
+                "policy {name} ignores the reserve, limit, burst, weight, priority and rate \
+                    limits of {with}; headtime and utilization honor them (`headtime set \
+                    policy=headtime`)"
             )
         }));
     }
