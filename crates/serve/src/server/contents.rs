@@ -83,8 +83,7 @@ fn check(table: &VolumeTable, specs: &[VolumeSpec], reservable: Share) -> Result
     table.ensure_all(specs)?;
     let served = table.volumes().iter().filter(|volume| is_served(volume, specs));
     for volume in served {
-        shares::check(volume, table.shape().sector)
-            .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
+        shares::check(volume, table.shape().sector).map_err(StoreError::Terms)?;
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ impl StartError {
             Self::Http(error) => matches!(error, HttpError::Public { .. }),
             Self::Drive { error, .. } => error.is_usage(),
             Self::Volumes { error, .. } => {
-                matches!(error, StoreError::Volume(_) | StoreError::Terms { .. })
+                matches!(error, StoreError::Volume(_) | StoreError::Terms(_))
             }
             Self::Bind(_) | Self::Threads(_) => false,
         }

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headtime_io::{ChangeSharesError, SlowRequest};
-use headtime_sched::ShareRefusal;
 use headtime_tasks::TaskKind;
 use headtime_units::{ByteSize, SectorSize, Share};
 
@@ -121,8 +120,8 @@ pub enum OrderError {
     #[error("{export} is a class and shares the sectors of its volume; give a size to {volume}")]
     ClassSize { export: String, volume: String },
     /// The scheduler rejects the terms.
-    #[error("{name}: {refusal}")]
-    Terms { name: String, refusal: ShareRefusal },
+    #[error("{0}")]
+    Terms(String),
     /// The change is on the drive, but the scheduler does not have it.
     #[error(
         "volume {name}: the change is on the drive, but the scheduler did not apply it: {error}; \
@@ -480,7 +479,7 @@ impl Volumes {
         let (volume, _) = VolumeClass::of_export(name);
         let checked =
             after.find(volume).map_or(Ok(()), |volume| shares::check(volume, self.sector()));
-        checked.map_err(|(name, refusal)| OrderError::Terms { name, refusal })
+        checked.map_err(OrderError::Terms)
     }
 
     /// A note about terms that the policy ignores.

@@ -1,6 +1,6 @@
 //! The scheduler's view of volumes: each class is a tenant with its own terms.
 
-use headtime_sched::{ClassId, IoPriority, ShareChange, ShareRefusal, Tenant, Terms};
+use headtime_sched::{ClassId, IoPriority, ShareChange, Tenant, Terms};
 use headtime_units::{SectorSize, Share};
 
 use super::settings::{ClassSettings, VolumeClass};
@@ -58,11 +58,13 @@ pub fn changes(
 /// Checks that the scheduler accepts the terms of each class.
 ///
 /// # Errors
-/// The export of the first class with invalid terms, and the reason.
-pub fn check(volume: &Volume, sector: SectorSize) -> Result<(), (String, ShareRefusal)> {
+/// The scheduler's reason, with the name of the export.
+pub fn check(volume: &Volume, sector: SectorSize) -> Result<(), String> {
     for (class, settings) in volume.settings.classes() {
-        let checked = terms(&settings, sector).unwrap_or_default().check(tenant(volume, class));
-        checked.map_err(|refusal| (class.export(&volume.name), refusal))?;
+        let tenant = tenant(volume, class);
+        terms(&settings, sector).unwrap_or_default().check(tenant).map_err(|refusal| {
+            refusal.to_string().replacen(&tenant.to_string(), &class.export(&volume.name), 1)
+        })?;
     }
     Ok(())
 }
@@ -129,11 +131,11 @@ mod tests {
             (terms.sectors_per_second, terms.requests_per_second, terms.burst, terms.weight),
             (Some(256), Some(7), Nanos::from_secs(2), 9)
         );
-        let (export, refusal) = check(
+        let refusal = check(
             &ordinary(ClassSettings { burst: Some(Nanos::from_ns(1)), ..ClassSettings::default() }),
             SectorSize::B512,
         )
         .unwrap_err();
-        assert!(export == "a" && matches!(refusal, ShareRefusal::Burst { .. }));
+        assert!(refusal.starts_with("a: a burst of"), "{refusal}");
     }
 }

@@ -3,7 +3,7 @@
 //! has its settings in a file instead.
 
 use headtime_io::{DriveAccess, Io, IoError};
-use headtime_sched::{ShareRefusal, VolumeId};
+use headtime_sched::VolumeId;
 use headtime_units::{Extent, Sectors, Share};
 
 use super::AREA_BYTES;
@@ -76,8 +76,8 @@ pub enum StoreError {
     )]
     Settings { path: String, fault: String },
     /// The scheduler rejects the terms of a volume.
-    #[error("{name}: {refusal}")]
-    Terms { name: String, refusal: ShareRefusal },
+    #[error("{0}")]
+    Terms(String),
     /// The scheduler rejected the change of terms.
     #[error("the terms of the volumes cannot be set: {0}")]
     Shares(String),
