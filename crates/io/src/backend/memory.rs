@@ -7,7 +7,6 @@
 //! the queue is never longer than what one iteration of the engine hands over.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use bytes::Bytes;
 use headtime_sched::Op;
@@ -69,9 +68,13 @@ impl Backend for MemoryDrive {
 /// Bytes of which most are zero; offsets are bounded by the caller.
 #[derive(Debug, Default)]
 pub(crate) struct SparseBytes {
-    /// The chunks by offset / [`CHUNK`].
-    chunks: BTreeMap<u64, Box<[u8]>>,
+    /// Groups of [`GROUP`] chunks each, by the number of their first chunk / [`GROUP`]. With a tree
+    /// of chunks, finding one took as long as copying a page.
+    groups: BTreeMap<u64, Group>,
 }
+
+/// The chunks of a group; `None` for zeroes.
+type Group = Box<[Option<Box<[u8]>>]>;
 
 impl SparseBytes {
     /// Executes a command on a drive with sectors of this size; returns the data of a read.
@@ -100,7 +103,7 @@ impl SparseBytes {
     pub(crate) fn read(&self, offset: u64, len: usize) -> Bytes {
         let mut read = Vec::with_capacity(len);
         for Part { chunk, from, len } in parts(offset, len as u64) {
-            match self.chunks.get(&chunk) {
+            match self.chunk(chunk) {
                 Some(bytes) => read.extend_from_slice(&bytes[from..from + len]),
                 None => read.resize(read.len() + len, 0),
             }
@@ -113,10 +116,16 @@ impl SparseBytes {
         for Part { chunk, from, len } in parts(offset, data.len() as u64) {
             let (now, later) = data.split_at(len);
             data = later;
-            self.chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into_boxed_slice())
-                [from..from + len]
+            let (group, index) = place(chunk);
+            let group = self.groups.entry(group).or_insert_with(|| vec![None; GROUP].into());
+            group[index].get_or_insert_with(|| vec![0; CHUNK].into())[from..from + len]
                 .copy_from_slice(now);
         }
+    }
+
+    fn chunk(&self, chunk: u64) -> Option<&[u8]> {
+        let (group, index) = place(chunk);
+        self.groups.get(&group)?[index].as_deref()
     }
 
     /// Makes `len` bytes from `offset` zero.
@@ -124,26 +133,35 @@ impl SparseBytes {
         let Some(last) = offset.checked_add(len).filter(|_| len > 0).map(|end| end - 1) else {
             return;
         };
-        let touched: Vec<u64> = self
-            .chunks
-            .range(offset / CHUNK as u64..=last / CHUNK as u64)
-            .map(|(chunk, _)| *chunk)
-            .collect();
-        for chunk in touched {
-            let begin = chunk * CHUNK as u64;
-            let (from, to) = (
-                offset.saturating_sub(begin) as usize,
-                (last - begin + 1).min(CHUNK as u64) as usize,
-            );
-            if let Entry::Occupied(mut bytes) = self.chunks.entry(chunk) {
-                if from == 0 && to == CHUNK {
-                    bytes.remove();
-                } else {
-                    bytes.get_mut()[from..to].fill(0);
+        let ((first, _), (last_group, _)) =
+            (place(offset / CHUNK as u64), place(last / CHUNK as u64));
+        for (number, group) in self.groups.range_mut(first..=last_group) {
+            for (index, chunk) in group.iter_mut().enumerate() {
+                let begin = (number * GROUP as u64 + index as u64) * CHUNK as u64;
+                if begin > last || begin + CHUNK as u64 <= offset {
+                    continue;
+                }
+                let (from, to) = (
+                    offset.saturating_sub(begin) as usize,
+                    (last - begin + 1).min(CHUNK as u64) as usize,
+                );
+                match chunk {
+                    Some(bytes) if to - from < CHUNK => bytes[from..to].fill(0),
+                    _ => *chunk = None,
                 }
             }
         }
+        let untouched = |number: &u64| !(first..=last_group).contains(number);
+        let kept = |number: &u64, group: &mut Group| {
+            untouched(number) || group.iter().any(Option::is_some)
+        };
+        self.groups.retain(kept);
     }
+}
+
+/// The group of a chunk, and its index there.
+fn place(chunk: u64) -> (u64, usize) {
+    (chunk / GROUP as u64, (chunk % GROUP as u64) as usize)
 }
 
 /// The part of a range in one chunk.
@@ -170,6 +188,8 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
 /// Bytes of a chunk: large enough that finding one costs less than copying a page, small enough
 /// that scattered writes take little memory.
 const CHUNK: usize = 1 << 16;
+/// Chunks of a group: few groups for a drive of some GiB, and a table of 8 KiB for each.
+const GROUP: usize = 512;
 /// The block size of file systems.
 const PHYSICAL_BLOCK: u32 = 4096;
 /// As a deep SAS drive; it only bounds how many are handed over before the engine looks again.
@@ -217,8 +237,8 @@ mod tests {
     fn only_what_was_written_takes_memory_and_discarding_gives_it_back() {
         let mut bytes = SparseBytes::default();
         bytes.write(1 << 50, &[1; 100]);
-        assert_eq!(bytes.chunks.len(), 1);
+        assert_eq!(bytes.groups.len(), 1);
         bytes.clear(0, 1 << 60);
-        assert!(bytes.chunks.is_empty());
+        assert!(bytes.groups.is_empty());
     }
 }
