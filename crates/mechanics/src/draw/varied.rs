@@ -10,12 +10,15 @@
 //! | reserved at the start | none; tracks; any number of sectors |
 //! | reserved in each zone | none; the same number of tracks in each but the first |
 //! | reserved at the end | none; up to three cylinders less than is mapped |
-//! | spares | per zone; per cylinder; per group of 2–20 cylinders or 1–4 bands |
+//! | spares | per zone; per cylinder; per group of 2–20 cylinders or 1–4 bands; per track, or group of 2–40 tracks |
+//! | actuators | one; two, each with its half of a larger drive |
 //! | slips | none; 0.1–500 per million, evenly by logarithm |
 //! | remaps | none; up to 20 for each zone |
 //! | cache | none; 1–64 segments with and without read-ahead; whole tracks |
 //!
-//! Not drawn: spares on each track, surfaces that differ, two actuators.
+//! Spares per track and two actuators are drawn from seed [`ALL_CLASSES_FROM`] on, each for an
+//! eighth of the drives, so that a lower seed gives the same drive as before. Not drawn: surfaces
+//! that differ.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -27,21 +30,41 @@ use crate::profile::{Cache, DriveProfile, Zone};
 /// The most slips of a drive: all of them are listed.
 const MAX_SLIPS: f64 = 20_000.0;
 
+/// The first seed of the drives of all classes.
+const ALL_CLASSES_FROM: u64 = 1_000;
+/// The heads of a drive with two actuators, and the tracks of each of its arms (guess: such drives
+/// hold half a terabyte and more).
+const TWO_ARM_HEADS: (u64, u64) = (8, 20);
+const TWO_ARM_TRACKS: (f64, f64) = (800e3, 3e6);
+
 /// The varied drive of a seed.
 #[must_use]
 pub fn varied(seed: u64) -> DriveProfile {
     let mut profile = plausible(seed);
     let mut random = SeededRandom(seed.wrapping_mul(0xD134_2543_DE82_EF95) ^ 0x001A_F0D7);
+    let mut later = SeededRandom(seed.wrapping_mul(0xA076_1D64_78BD_642F) ^ 0x001A_F0D7);
+    let mut is_later = |share: f64| later.chance(share) && seed >= ALL_CLASSES_FROM;
+    let (has_two_arms, has_track_spares) = (is_later(0.125), is_later(0.125));
     let max_heads = if random.chance(0.5) { 8 } else { 40 };
     profile.geometry.heads = random.whole(1, max_heads) as u16;
+    if has_two_arms {
+        profile.geometry.actuators = Some(2);
+        profile.geometry.heads = later.whole(TWO_ARM_HEADS.0, TWO_ARM_HEADS.1) as u16;
+    }
     let heads = u64::from(profile.geometry.heads);
     let band = profile.geometry.band_cylinders.map_or(1, u64::from);
     let zone_count = random.log_range(1.0, 100.9) as usize;
-    let tracks = random.log_range(30e3, 300e3);
+    let mut tracks = random.log_range(30e3, 300e3);
+    if has_two_arms {
+        tracks = later.log_range(TWO_ARM_TRACKS.0, TWO_ARM_TRACKS.1);
+    }
     // At least two bands, and five groups of any size.
     let usual = (tracks / heads as f64 / zone_count as f64).max((2 * band).max(100) as f64);
 
-    let spares = Spares::draw(&mut random, band);
+    let mut spares = Spares::draw(&mut random, band);
+    if has_track_spares {
+        spares = Spares::draw_tracks(&mut later);
+    }
     let at_start = match random.whole(0, 9) {
         0..=5 => Reserved::None,
         6..=8 => Reserved::Tracks(random.whole(1, 3 * heads)),
@@ -91,7 +114,7 @@ pub fn varied(seed: u64) -> DriveProfile {
     for zone in &mut profile.zones {
         draw_defects(&mut random, zone, heads as u16, rate, max_remaps);
     }
-    if random.chance(0.3) {
+    if random.chance(0.3) && !has_two_arms {
         let last = u64::from(profile.zones[zone_count - 1].sectors_per_track);
         let kept = random.whole(1, 3 * heads * last);
         profile.capacity_sectors = Some(profile.mapped().get() - kept);
@@ -124,11 +147,13 @@ impl Reserved {
     }
 }
 
-/// The places of spare sectors, with the number of cylinders of a group, and the spares of each.
+/// The places of spare sectors, with the number of cylinders or tracks of a group, and the spares
+/// of each.
 #[derive(Clone, Copy, Debug)]
 enum Spares {
     Zone(u64),
     Group(u64, u64),
+    Tracks(u64, u64),
 }
 
 impl Spares {
@@ -143,15 +168,26 @@ impl Spares {
         }
     }
 
+    /// Spares on each track, or after every few.
+    fn draw_tracks(random: &mut SeededRandom) -> Self {
+        let tracks = if random.chance(0.5) { 1 } else { random.whole(2, 40) };
+        Self::Tracks(tracks, random.whole(2, 60))
+    }
+
     fn apply(self, zone: &mut Zone, heads: u64) {
-        (zone.spares, zone.spare_cylinders) = match self {
-            Self::Zone(spares) => (spares, None),
+        let of_track = u64::from(zone.sectors_per_track);
+        match self {
+            Self::Zone(spares) => zone.spares = spares,
+            // At most half of the shortest group, a cylinder or a track.
             Self::Group(cylinders, spares) => {
-                // At most half of the shortest group, a cylinder.
-                let most = heads * u64::from(zone.sectors_per_track) / 2;
-                (spares.min(most), Some(cylinders as u32))
+                zone.spares = spares.min(heads * of_track / 2);
+                zone.spare_cylinders = Some(cylinders as u32);
             }
-        };
+            Self::Tracks(tracks, spares) => {
+                zone.spares = spares.min(of_track / 2);
+                zone.spare_tracks = Some(tracks as u32);
+            }
+        }
     }
 }
 
@@ -227,6 +263,20 @@ mod tests {
         }
         assert!(heads.len() > 25 && zones > 90 && grouped.range(1..=20).count() > 10);
         assert!(reserved > 20 && later > 20 && short > 20 && one_segment > 5);
+    }
+
+    #[test]
+    fn later_seeds_have_two_actuators_and_spares_per_track_too() {
+        let (mut two, mut on_each, mut after_several) = (0, 0, 0);
+        for seed in ALL_CLASSES_FROM..ALL_CLASSES_FROM + 200 {
+            let drive = varied(seed);
+            drive.validate().unwrap_or_else(|error| panic!("varied-{seed}: {error}"));
+            two += u32::from(drive.actuators() == 2);
+            on_each += u32::from(drive.zones[0].spare_tracks == Some(1));
+            after_several +=
+                u32::from(drive.zones[0].spare_tracks.is_some_and(|tracks| tracks > 1));
+        }
+        assert!(two > 5 && on_each > 5 && after_several > 5, "{two}, {on_each}, {after_several}");
     }
 
     #[test]
