@@ -87,17 +87,22 @@ fn shortfall(
 #[test]
 fn a_drive_that_begins_in_the_middle_of_a_cylinder_is_recognized() {
     let mut cases = Vec::new();
-    for (heads, order, reserved) in [
-        (5, TrackOrder::Cylinder, 1.0),
-        (5, TrackOrder::Serpentine, 3.0),
-        (7, TrackOrder::Cylinder, 17.0),
-        (5, TrackOrder::Cylinder, 2.4),
-        (34, TrackOrder::Serpentine, 33.0),
+    for (heads, order, reserved, spares) in [
+        (5, TrackOrder::Cylinder, 1.0, 0),
+        (5, TrackOrder::Serpentine, 3.0, 0),
+        (7, TrackOrder::Cylinder, 17.0, 0),
+        (5, TrackOrder::Cylinder, 2.4, 0),
+        (34, TrackOrder::Serpentine, 33.0, 0),
+        // The second track has the spares of the first cylinder.
+        (3, TrackOrder::Cylinder, 1.4, 18),
     ] {
         let mut profile = small("deskstar34gxp@nocache", heads, 3, 600);
         profile.geometry.layout = order;
         let sectors = f64::from(profile.zones[0].sectors_per_track);
         profile.zones[0].reserved = (reserved * sectors) as u64;
+        for zone in profile.zones.iter_mut().filter(|_| spares > 0) {
+            (zone.spares, zone.spare_cylinders) = (spares, Some(1));
+        }
         cases.push((format!("{heads} heads, {reserved} tracks reserved"), profile));
     }
     expect_recognized(&cases);
@@ -153,15 +158,22 @@ fn zones_that_begin_in_the_middle_of_cylinders_with_spares_are_recognized() {
 
 #[test]
 fn zones_that_begin_in_the_middle_of_a_band_are_recognized() {
-    let mut profile = small("cheetah10k7@nocache", 4, 4, 0);
-    let band = 130;
-    profile.geometry.band_cylinders = Some(band);
-    for (number, zone) in (0..).zip(&mut profile.zones) {
-        (zone.first_cylinder, zone.cylinders) = (number * 6 * band, 6 * band);
-        zone.band_skew = Some(zone.cylinder_skew + 60.0);
-        zone.reserved = 16 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+    let (band, mut cases) = (130, Vec::new());
+    // The steps between rows and between cylinders may be nearly alike.
+    for nearly_alike in [false, true] {
+        let mut profile = small("cheetah10k7@nocache", 4, 4, 0);
+        profile.geometry.band_cylinders = Some(band);
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            (zone.first_cylinder, zone.cylinders) = (number * 6 * band, 6 * band);
+            if nearly_alike {
+                zone.track_skew = zone.cylinder_skew + 7.0;
+            }
+            zone.band_skew = Some(zone.cylinder_skew + 60.0);
+            zone.reserved = 16 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+        }
+        cases.push((format!("16 tracks reserved in bands, nearly alike: {nearly_alike}"), profile));
     }
-    expect_recognized(&[("16 tracks reserved in bands of 130 cylinders".into(), profile)]);
+    expect_recognized(&cases);
 }
 
 #[test]

@@ -426,7 +426,9 @@ pub(crate) fn begin_next(
     if !fits && usual > 0 {
         (zone, fits) = begin_with(session, layout, 0)?;
     }
-    if !fits && let Some(phase) = phase_of(session, layout, &zone)?.filter(|phase| *phase > 0) {
+    if !fits
+        && let Some(phase) = phase_of(session, layout, &zone, &steps)?.filter(|phase| *phase > 0)
+    {
         (zone, fits) = begin_with(session, layout, phase)?;
     }
     if !fits {
@@ -443,11 +445,12 @@ pub(crate) fn begin_next(
 }
 
 /// The tracks of the first cylinder, or of the first row, of a zone before its first address; none
-/// if the pattern does not show.
+/// if the pattern does not show. `usual` are the steps of the zone before.
 fn phase_of(
     session: &mut Session,
     layout: &mut LayoutResult,
     zone: &ZoneModel,
+    usual: &[f64; 3],
 ) -> Attempt<Option<u64>> {
     let unit = zone.pattern.unit;
     let mut plain = ZoneModel::new(Pattern::PLAIN, zone.first_lba, zone.sectors_per_track);
@@ -460,15 +463,27 @@ fn phase_of(
     plain.steps = zone.steps;
     plain.origin = track_angle(session, &plain, 0)?;
     plain.add_angle(0, plain.origin);
-    let to_border = first_deviation(session, &mut plain, unit, MIN_DEVIATION)?;
+    // The step between rows may differ little from the common one.
+    let other = wrap(usual[between_rows(zone.pattern)] - usual[0]).abs();
+    let allowed = if session.drive.noise_turns() < QUIET_TURNS {
+        (other / 2.0).clamp(FINEST_STEP / 2.0, MIN_DEVIATION)
+    } else {
+        MIN_DEVIATION
+    };
+    let to_border = first_deviation(session, &mut plain, unit, allowed)?;
     Ok(to_border.map(|tracks| unit - tracks))
+}
+
+/// The kind of the step between cylinders or rows: rows that follow each other on one surface have
+/// the third at their ends.
+fn between_rows(pattern: Pattern) -> usize {
+    if pattern.units > 1 { 1 } else { 2 }
 }
 
 /// False if the ends of a zone's cylinders or rows showed no step of their own although those of
 /// the zone before have one: then they lie elsewhere.
 fn has_usual_steps(zone: &ZoneModel, before: &[f64; 3]) -> bool {
-    // Rows that follow each other on one surface have the third step at their ends.
-    let kind = if zone.pattern.units > 1 { 1 } else { 2 };
+    let kind = between_rows(zone.pattern);
     let differ =
         |steps: &[f64; 3]| wrap(steps[kind] - steps[0]).abs() * zone.sectors_per_track as f64;
     let is_taken = zone.pattern.unit < Pattern::NEVER;
@@ -680,11 +695,10 @@ fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Attempt<(u64, u6
         if lba > 0 && one > two && two == three { (lba + one - two, two) } else { (lba, one) };
     // Take the longest: one may have a skipped sector, and the first may begin late.
     let sectors_per_track = [one, two, three].into_iter().max().unwrap_or(1).max(1);
-    let reserved = if one < sectors_per_track && two == sectors_per_track && lba == 0 {
-        sectors_per_track - one
-    } else {
-        0
-    };
+    // The second may be the last of a cylinder, with its spares.
+    let is_whole = two.max(three) == sectors_per_track;
+    let reserved =
+        if one < sectors_per_track && is_whole && lba == 0 { sectors_per_track - one } else { 0 };
     Ok((lba, sectors_per_track, reserved))
 }
 
