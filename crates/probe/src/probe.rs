@@ -73,6 +73,9 @@ pub struct Probe {
     first_arm: Option<Box<Results>>,
     /// The drive time spent when the experiments with this arm began.
     arm_began: Nanos,
+    /// The drive time that the layout of this arm took.
+    #[serde(default)]
+    layout_time: Nanos,
     /// Sentences for the report.
     remarks: Vec<String>,
     /// The results of the present experiment so far.
@@ -95,6 +98,9 @@ pub struct Probe {
 const MAX_RETRIES: u32 = 3;
 /// The share of the budget by which an experiment that began in time may exceed it.
 const SLACK: f64 = 0.02;
+/// The smallest budget of a drive. All stages but the layout need as much time on a drive with many
+/// zones as on one with few, so a larger budget is for the layout.
+const ENOUGH_BUDGET: Nanos = Nanos::from_secs(300);
 /// The seek time from one random sector of a zone to the next, ns (guess).
 const TYPICAL_SEEK_NS: f64 = 5e6;
 /// The default number of commands outstanding: that of a SATA drive.
@@ -111,6 +117,7 @@ impl Probe {
             results: Results::default(),
             first_arm: None,
             arm_began: Nanos::ZERO,
+            layout_time: Nanos::ZERO,
             remarks: Vec::new(),
             commands: Vec::new(),
             batches: Vec::new(),
@@ -337,6 +344,7 @@ impl Probe {
         if over || progress == Progress::Done {
             self.retries = 0;
             if self.stage == Stage::Layout {
+                self.layout_time = self.spent.saturating_sub(self.arm_began);
                 self.extend_last_zone();
             }
             self.stage = self.next_stage();
@@ -359,7 +367,8 @@ impl Probe {
     }
 
     /// The drive time by which a stage has to end. The first of two arms has half of the budget,
-    /// the second what is left.
+    /// the second what is left. The layout of a drive with many zones may take all but what the
+    /// later stages need; those then divide the rest in proportion to their shares.
     fn budget_of(&self, stage: Stage) -> Nanos {
         let ends = if self.results.actuators.two && self.first_arm.is_none() {
             self.settings.budget / 2
@@ -367,7 +376,15 @@ impl Probe {
             self.settings.budget
         };
         let own = ends.saturating_sub(self.arm_began).as_ns() as f64;
-        self.arm_began + Nanos::from_ns((own * stage.share()) as u64)
+        let of_layout = Stage::Layout.share();
+        let end = if stage == Stage::Layout {
+            own - (1.0 - of_layout) * own.min(ENOUGH_BUDGET.as_ns() as f64)
+        } else {
+            let usual = own * of_layout;
+            let longer = (self.layout_time.as_ns() as f64).clamp(usual, own) - usual;
+            own * stage.share() + longer * (1.0 - stage.share()) / (1.0 - of_layout)
+        };
+        self.arm_began + Nanos::from_ns(end as u64)
     }
 
     fn next_stage(&mut self) -> Stage {
@@ -394,7 +411,7 @@ impl Probe {
         (self.drive.references, self.drive.next_reference) = (references, 0);
         self.drive.recent.clear();
         self.monitor.reset();
-        self.arm_began = self.spent;
+        (self.arm_began, self.layout_time) = (self.spent, Nanos::ZERO);
         true
     }
 
@@ -634,5 +651,34 @@ impl Probe {
             ..*remapped
         });
         first.remaps.remapped.iter().copied().chain(moved).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_layout_has_the_time_that_the_later_stages_do_not_need() {
+        let of_budget = |secs: u64| {
+            let settings = ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1);
+            Probe::new(ProbeSettings { budget: Nanos::from_secs(secs), ..settings })
+        };
+        let secs = |probe: &Probe, stage| probe.budget_of(stage).as_secs_f64();
+        assert_eq!(secs(&of_budget(300), Stage::Layout), 168.0);
+        let mut probe = of_budget(600);
+        assert_eq!(secs(&probe, Stage::Layout), 468.0);
+        // A layout that is found early leaves the later stages their usual shares.
+        let stages = [Stage::Slips, Stage::Seek, Stage::SelfCheck, Stage::Remaps];
+        probe.layout_time = Nanos::from_secs(100);
+        for stage in stages {
+            assert!((secs(&probe, stage) - 600.0 * stage.share()).abs() < 1e-6, "{stage:?}");
+        }
+        // One that takes all of its time leaves them what they have of five minutes.
+        probe.layout_time = Nanos::from_secs(468);
+        for stage in stages {
+            let later = 300.0 * (stage.share() - Stage::Layout.share());
+            assert!((secs(&probe, stage) - 468.0 - later).abs() < 1e-6, "{stage:?}");
+        }
     }
 }
