@@ -10,7 +10,7 @@
 //! | reserved at the start | none; tracks; any number of sectors |
 //! | reserved in each zone | none; the same number of tracks in each but the first |
 //! | reserved at the end | none; up to three cylinders less than is mapped |
-//! | spares | per zone; per cylinder; per group of 2–20 cylinders or 1–4 bands; per track, or group of 2–40 tracks |
+//! | spares | per zone, cylinder, group of 2–20 cylinders or 1–4 bands, track or 2–40 tracks |
 //! | actuators | one; two, each with its half of a larger drive |
 //! | slips | none; 0.1–500 per million, evenly by logarithm |
 //! | remaps | none; up to 20 for each zone |
