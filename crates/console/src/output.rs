@@ -18,7 +18,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// The same; returns `false` if the reader went away, so that nothing more need be printed.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     let ending = if text.ends_with('\n') { "" } else { "\n" };
