@@ -123,7 +123,11 @@ fn make(
     for (index, length) in segments(capacity, SEGMENT_BYTES).enumerate().skip(1) {
         let path = segment_path(path, index);
         let segment = OpenFile::open(&path, Some(length), DriveAccess::ReadWrite)?;
-        new_files.append(segment.new_files);
+        if !segment.new_files.is_empty() {
+            new_files.add(&path);
+        }
+        // The lock of the first file is for all, and each is locked again when it is opened below.
+        segment.new_files.keep();
         if segment.bytes == 0 {
             ftruncate(&segment.file, length)
                 .map_err(OpenError::system(&path, "making as long as a segment of the drive"))?;
