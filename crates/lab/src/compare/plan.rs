@@ -573,7 +573,7 @@ mod tests {
             ),
             (
                 CompareSpec { beliefs: words(&["guess"]), ..CompareSpec::default() },
-                "--flag: belief = guess: expected profile, matrix, compact",
+                "--flag: model = guess: expected profile, matrix, compact",
             ),
             (
                 CompareSpec { beliefs: words(&["compact:no.map"]), ..CompareSpec::default() },
