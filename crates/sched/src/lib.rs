@@ -13,6 +13,7 @@ mod arms;
 mod background;
 mod chain;
 mod command;
+mod destaging;
 mod drive;
 mod freeblock;
 mod ids;

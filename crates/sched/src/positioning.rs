@@ -229,6 +229,14 @@ pub fn worst_service(positioning: &dyn Positioning, now: Instant, target: &Targe
     worst_service_from(&ends(positioning), positioning, now, target)
 }
 
+/// The mean time to reach a random position: a seek over a third of the cylinders and half a
+/// revolution.
+pub(crate) fn mean_positioning(positioning: &dyn Positioning) -> Nanos {
+    let third = Extent::new(Lba::new(positioning.capacity().get() / 3), Sectors::new(1));
+    let cylinders = positioning.target(Op::Read, third).start.cylinder;
+    positioning.seek_lower_bound(cylinders) + positioning.revolution() / 2
+}
+
 /// The head at the outermost and at the innermost cylinder.
 pub(crate) fn ends(positioning: &dyn Positioning) -> [Head; 2] {
     let last = Lba::new(positioning.capacity().get() - 1);

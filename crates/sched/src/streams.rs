@@ -23,7 +23,6 @@
 //! of a run O(log n) in the number of runs.
 
 mod account;
-mod destaging;
 mod habits;
 mod think;
 
@@ -34,10 +33,10 @@ use headtime_units::{Extent, Instant, Lba, Nanos};
 
 pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
-use self::destaging::Destaging;
 use self::habits::{Habits, KNOWN, Kind};
 pub(crate) use self::think::{Came, Think};
 use crate::command::Finished;
+use crate::destaging::Destaging;
 use crate::policies::sptf_expected::is_cached_write;
 use crate::policy::View;
 use crate::queue::Queued;
@@ -121,7 +120,7 @@ pub(crate) struct Streams {
     next_run: u64,
     /// The run of the last request that finished.
     last: Option<RunId>,
-    destaging: Destaging,
+    destaging: Destaging<Owner>,
 }
 
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
@@ -364,7 +363,6 @@ impl Streams {
         if request.op == Op::Discard {
             return;
         }
-        self.destaging.submitted(now);
         if request.op == Op::Flush {
             match self.owner(request) {
                 Owner::Run(run) => self.is_followed_by_flush(run, now),
@@ -420,7 +418,7 @@ impl Streams {
     /// two changes to another owner; as an owner it begins at the virtual time of its volume's
     /// other requests, which have paid so far. `change` is the cost of a change, if it is known.
     pub(crate) fn finished(&mut self, finished: &Finished, change: Option<Nanos>) {
-        self.destaging.finished(finished.finished);
+        self.destaging.served(finished.dispatched, finished.finished);
         match finished.request.op {
             Op::Discard => return,
             Op::Flush => return self.flushed(finished, change),
@@ -489,7 +487,6 @@ impl Streams {
 
     /// Forgets a request that will not be reported.
     pub(crate) fn gone(&mut self, id: RequestId) {
-        self.destaging.gone();
         if let Some(run) = self.of.remove(&id).and_then(|run| self.runs.get_mut(&run)) {
             run.held.retain(|(_, held)| *held != id);
             self.held_of_long -= usize::from(run.is_long);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::{Belief, PolicyEntry};
+use headtime_sched::{Belief, PolicyEntry, Tenant, Terms, VolumeId};
 use headtime_sim::{Experiment, Measures, StreamFigures, StreamMeasures, run};
-use headtime_units::{Extent, Nanos};
+use headtime_units::{Extent, Nanos, Share};
 use headtime_workload::file::WorkloadFile;
 use headtime_workload::{
     Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload,
@@ -482,6 +482,16 @@ fn rates(drive: &str, streams: &[&str]) -> Vec<f64> {
 }
 
 fn rates_under(policy: &str, drive: &str, streams: &[&str]) -> Vec<f64> {
+    rates_with(Vec::new(), policy, drive, streams)
+}
+
+/// The rates of streams where volumes, which are numbered as the streams are, have terms.
+fn rates_with(
+    terms: Vec<(Tenant, Terms)>,
+    policy: &str,
+    drive: &str,
+    streams: &[&str],
+) -> Vec<f64> {
     let text = format!("stream = [{}]", streams.join(", "));
     let file = WorkloadFile::from_toml("streams", &text).expect("the text is right");
     let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
@@ -492,6 +502,7 @@ fn rates_under(policy: &str, drive: &str, streams: &[&str]) -> Vec<f64> {
         requests: u64::MAX,
         warm_up_time: Some(Nanos::from_secs(4)),
         length: Some(Nanos::from_secs(20)),
+        terms,
         ..Experiment::new(profile, PolicyEntry::find(policy).expect("it is there"), 1)
     };
     let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
@@ -555,8 +566,13 @@ fn clients_that_flush_keep_their_part_beside_a_page_cache() {
     let copied = rates("nearline-20tb", &[copy])[0];
     for client in [database, log] {
         let alone = rates("nearline-20tb", &[client])[0];
-        let beside = rates("nearline-20tb", &[copy, client]);
-        assert!(beside[1] > 0.3 * alone, "{beside:?} of {alone}");
-        assert!(beside[0] > 0.35 * copied, "{beside:?} of {copied}");
+        let both = [copy, client];
+        let half = Terms::reserving(Share::from_fraction(0.5).expect("less than the whole"));
+        let reserved =
+            rates_with(vec![(Tenant::of(VolumeId(1)), half)], "headtime", "nearline-20tb", &both);
+        for beside in [rates("nearline-20tb", &both), reserved] {
+            assert!(beside[1] > 0.3 * alone, "{beside:?} of {alone}");
+            assert!(beside[0] > 0.35 * copied, "{beside:?} of {copied}");
+        }
     }
 }

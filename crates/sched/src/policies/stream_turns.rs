@@ -56,7 +56,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
 
 use crate::command::{Finished, Waits};
@@ -64,7 +64,7 @@ use crate::drive::Outstanding;
 use crate::policies::elevator::alike;
 use crate::policies::sptf_expected::{WriteCache, is_cached_write};
 use crate::policy::View;
-use crate::positioning::Positioning;
+use crate::positioning::mean_positioning;
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::Tenant;
@@ -182,7 +182,7 @@ impl StreamTurns {
         if view.arm_count() > 1 {
             return StreamTurn::Anyone;
         }
-        let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
+        let change = *self.change.get_or_insert_with(|| mean_positioning(view.belief));
         if self.has_time_to_spare(view) {
             self.visits.remove(&tenant);
             self.end(tenant, view.now);
@@ -495,12 +495,4 @@ fn flush_at_drive<'a>(view: &View<'a>, tenant: Option<Tenant>) -> Option<&'a Out
 /// Returns whether a request at the drive is one of `own`.
 fn any_at_drive(view: &View<'_>, own: impl Fn(&Queued) -> bool) -> bool {
     view.outstanding.iter().flat_map(|command| &command.requests).any(own)
-}
-
-/// The cost of a change to another owner: a seek over a third of the cylinders, the mean of random
-/// seeks, and half a revolution.
-fn change_cost(belief: &dyn Positioning) -> Nanos {
-    let third = Extent::new(Lba::new(belief.capacity().get() / 3), Sectors::new(1));
-    let cylinders = belief.target(Op::Read, third).start.cylinder;
-    belief.seek_lower_bound(cylinders) + belief.revolution() / 2
 }

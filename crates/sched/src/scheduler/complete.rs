@@ -9,7 +9,7 @@ use super::{
 use crate::command::CommandId;
 use crate::freeblock::GapUse;
 use crate::positioning::Target;
-use crate::positioning::{AccessKind, MeasuredAccess};
+use crate::positioning::{AccessKind, MeasuredAccess, mean_positioning};
 use crate::shares::Took;
 use crate::stalls::TimedCommand;
 
@@ -52,25 +52,11 @@ impl Scheduler {
         let mut over = SmallVec::new();
         if let [only] = command.requests.as_slice() {
             self.accounts.charge_one(disk_time, only);
-            let charge = command.charges.first().copied();
-            self.shares.done(
-                now,
-                only.request.tenant(),
-                Took { op: command.target.op, cached, disk_time },
-                charge,
-            );
-            over.extend(self.finish_request(only, disk_time, &command, &done));
+            over.extend(self.served(0, disk_time, cached, &command, &done));
         } else {
             let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
-            for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
-                let charge = command.charges.get(place).copied();
-                self.shares.done(
-                    now,
-                    queued.request.tenant(),
-                    Took { op: command.target.op, cached, disk_time },
-                    charge,
-                );
-                over.extend(self.finish_request(queued, disk_time, &command, &done));
+            for (place, disk_time) in parts.into_iter().enumerate() {
+                over.extend(self.served(place, disk_time, cached, &command, &done));
             }
         }
         for finished in &over {
@@ -80,6 +66,29 @@ impl Scheduler {
             fill.clients_since = None;
         }
         over
+    }
+
+    /// Charges a request its part of a command, and continues it.
+    fn served(
+        &mut self,
+        place: usize,
+        disk_time: Nanos,
+        cached: bool,
+        command: &Outstanding,
+        done: &Done,
+    ) -> Option<Finished> {
+        let queued = &command.requests[place];
+        let took = Took {
+            op: command.target.op,
+            cached,
+            disk_time,
+            dispatched: command.dispatched,
+            finished: done.finished,
+        };
+        let charge = command.charges.get(place).copied();
+        let positioning = || mean_positioning(&*self.belief);
+        self.shares.done(self.now, queued, took, charge, positioning);
+        self.finish_request(queued, disk_time, command, done)
     }
 
     /// Continues a request whose command is done: it is finished, is sent again alone, waits for a

@@ -21,6 +21,7 @@ use super::bucket::{Bucket, GRAINS};
 use super::gate::Gate;
 use super::terms::{ShareChange, ShareRefusal, Tenant, Terms};
 use super::usage::{Recent, Usage, WINDOW};
+use crate::destaging::Destaging;
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Op, VolumeId};
 
@@ -55,6 +56,7 @@ pub struct Shares {
     last: usize,
     /// The tenant of the last read, write or flush.
     served_last: Option<Tenant>,
+    destaging: Destaging<Tenant>,
 }
 
 /// The state of one tenant.
@@ -82,8 +84,9 @@ pub(crate) struct TenantState {
     /// The recent cost of a flush, and whether the last command for it was one.
     flush: Recent,
     flushed_last: bool,
-    /// The address after the last request sent.
+    /// The address after the last request sent, and after the last write into the drive's cache.
     next_lba: Option<Lba>,
+    next_cached: Option<Lba>,
     /// The time at which it last had something queued or at the drive.
     last_held: Instant,
 }
@@ -104,6 +107,9 @@ pub(crate) struct Took {
     pub(crate) cached: bool,
     /// Its part of the command's disk time.
     pub(crate) disk_time: Nanos,
+    /// The times of the command.
+    pub(crate) dispatched: Instant,
+    pub(crate) finished: Instant,
 }
 
 /// The terms, use and queue of one tenant.
@@ -139,6 +145,7 @@ impl Shares {
             tenants: Vec::new(),
             last: 0,
             served_last: None,
+            destaging: Destaging::default(),
         }
     }
 
@@ -340,38 +347,70 @@ impl Shares {
         state.charge(now, charge.estimate.as_ns() as i64);
     }
 
-    /// Corrects the charge of a completed request. A request sent before tracking began was not
-    /// charged.
+    /// Corrects the charge of a completed request: to its disk time, less what it has waited for
+    /// cached writes that are paid, and more if it is one ([`Destaging`]). `positioning` is the
+    /// mean time to reach a random position. A request sent before tracking began was not charged.
     pub(crate) fn done(
         &mut self,
         now: Instant,
-        tenant: Tenant,
+        queued: &Queued,
         took: Took,
         charge: Option<Charge>,
+        positioning: impl FnOnce() -> Nanos,
     ) {
         if !self.kept {
             return;
         }
-        let Took { op, cached, disk_time } = took;
+        let Took { op, cached, disk_time, dispatched, finished } = took;
+        let (tenant, transfer) = (queued.request.tenant(), queued.target.transfer);
         // A cache hit leaves the head at another tenant's position: the way back is still to come.
         let goes_on = cached || self.served_last == Some(tenant);
         if !cached {
             self.served_last = Some(tenant);
         }
+        self.destaging.served(dispatched, finished);
+        let time = match op {
+            _ if charge.is_some_and(|charge| charge.fixed) => disk_time,
+            Op::Write if cached => {
+                let extent = queued.request.extent;
+                let before = self.tenant_mut(now, tenant).next_cached.replace(extent.end());
+                let follows = before == Some(extent.start);
+                let positioning = if follows { Nanos::ZERO } else { positioning() };
+                self.destaging.wrote(tenant, disk_time, transfer, positioning)
+            }
+            Op::Flush => self.flushed(now, tenant, disk_time),
+            Op::Read | Op::Write | Op::Zero if !self.destaging.paid_ahead().is_zero() => {
+                self.destaging.waited(disk_time, positioning() + transfer)
+            }
+            Op::Read | Op::Write | Op::Zero | Op::Discard => disk_time,
+        };
         let state = self.tenant_mut(now, tenant);
         state.disk_time += disk_time;
         match op {
-            Op::Read | Op::Write | Op::Zero if goes_on => state.going_on.note(disk_time),
-            Op::Read | Op::Write | Op::Zero => state.returning.note(disk_time),
-            Op::Flush => state.flush.note(disk_time),
+            Op::Read | Op::Write | Op::Zero if goes_on => state.going_on.note(time),
+            Op::Read | Op::Write | Op::Zero => state.returning.note(time),
+            Op::Flush => state.flush.note(time),
             Op::Discard => (),
         }
         state.last_held = now;
         let Some(charge) = charge else { return };
         state.at_drive -= 1;
         if !charge.fixed {
-            state.charge(now, disk_time.as_ns() as i64 - charge.estimate.as_ns() as i64);
+            state.charge(now, time.as_ns() as i64 - charge.estimate.as_ns() as i64);
         }
+    }
+
+    /// Charges a flush to the other tenants whose writes it has destaged; returns the rest.
+    fn flushed(&mut self, now: Instant, tenant: Tenant, took: Nanos) -> Nanos {
+        let mut own = Nanos::ZERO;
+        for (writer, part) in self.destaging.flushed(tenant, took) {
+            if writer == tenant {
+                own += part;
+            } else if let Some(state) = self.tenants.iter_mut().find(|it| it.tenant == writer) {
+                state.charge(now, part.as_ns() as i64);
+            }
+        }
+        own
     }
 
     /// The tenants with queued requests; with [`FlushTurns::Count`] also those that wait for a
@@ -502,6 +541,7 @@ impl TenantState {
             flush: Recent::of(RETURNING),
             flushed_last: false,
             next_lba: None,
+            next_cached: None,
             last_held: now,
         }
     }

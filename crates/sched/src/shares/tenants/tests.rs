@@ -95,9 +95,16 @@ proptest! {
                     let disk_time = Nanos::from_us(took_us);
                     shares.done(
                         now,
-                        TENANT,
-                        Took { op: Op::Flush, cached: false, disk_time },
+                        &flush(ticket),
+                        Took {
+                            op: Op::Flush,
+                            cached: false,
+                            disk_time,
+                            dispatched: now,
+                            finished: now,
+                        },
                         Some(charge),
+                        || Nanos::ZERO,
                     );
                     settled_ns +=
                         if charge.fixed { charge.estimate.as_ns() } else { disk_time.as_ns() }

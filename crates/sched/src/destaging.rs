@@ -1,4 +1,5 @@
-//! Writes that the drive has taken into its cache, and the owners that pay for destaging them.
+//! [`Destaging`]: writes that the drive has taken into its cache, and the owners that pay for
+//! destaging them: tenants, or streams.
 //!
 //! A drive acknowledges such a write after its transfer to the cache, and destages it later: while
 //! it is idle, between other commands, which take longer then, or for a flush, which waits for all
@@ -12,54 +13,54 @@ use alloc::vec::Vec;
 
 use headtime_units::{Instant, Nanos};
 
-use super::Owner;
-
-/// The writes since the last flush.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Destaging {
+/// The writes since the last flush, by owners `O`.
+#[derive(Clone, Debug)]
+pub(crate) struct Destaging<O> {
     /// The time charged for writes beyond what they took so far.
     paid_ahead: Nanos,
     /// The owners of the writes, with an estimate of what it costs to destage those.
-    writers: Vec<(Owner, Nanos)>,
-    /// The number of requests held, and the last completion.
-    held: usize,
+    writers: Vec<(O, Nanos)>,
+    /// The same before the last flush, and its completion.
+    flushed: (Vec<(O, Nanos)>, Option<Instant>),
     last_finished: Instant,
+}
+
+impl<O> Default for Destaging<O> {
+    fn default() -> Self {
+        Self {
+            paid_ahead: Nanos::ZERO,
+            writers: Vec::new(),
+            flushed: (Vec::new(), None),
+            last_finished: Instant::ORIGIN,
+        }
+    }
 }
 
 /// The maximum number of writers between two flushes; with more, they are forgotten (guess: far
 /// more than owners that write at the same time).
 const WRITERS: usize = 256;
 
-impl Destaging {
+impl<O: Copy + PartialEq> Destaging<O> {
     /// The time charged for writes that the drive has still to destage.
-    pub(super) fn paid_ahead(&self) -> Nanos {
+    pub(crate) fn paid_ahead(&self) -> Nanos {
         self.paid_ahead
     }
 
-    /// Notes a request: while the drive had none, it has destaged.
-    pub(super) fn submitted(&mut self, now: Instant) {
-        if self.held == 0 {
-            let idle = now.saturating_since(self.last_finished);
-            self.paid_ahead = self.paid_ahead.saturating_sub(idle);
+    /// Notes a command, or a part of one: before its dispatch the drive had none, and has destaged.
+    pub(crate) fn served(&mut self, dispatched: Instant, finished: Instant) {
+        if self.flushed.1 == Some(self.last_finished) && finished > self.last_finished {
+            self.paid_ahead = Nanos::ZERO;
         }
-        self.held += 1;
-    }
-
-    /// Forgets a request.
-    pub(super) fn gone(&mut self) {
-        self.held = self.held.saturating_sub(1);
-    }
-
-    /// Notes a completion.
-    pub(super) fn finished(&mut self, finished: Instant) {
-        self.last_finished = finished;
+        let idle = dispatched.saturating_since(self.last_finished);
+        self.paid_ahead = self.paid_ahead.saturating_sub(idle);
+        self.last_finished = self.last_finished.max(finished);
     }
 
     /// The time to charge for a write into the cache that took `took`, if its transfer to the
     /// medium takes `transfer` and its way there `positioning`.
-    pub(super) fn wrote(
+    pub(crate) fn wrote(
         &mut self,
-        owner: Owner,
+        owner: O,
         took: Nanos,
         transfer: Nanos,
         positioning: Nanos,
@@ -80,33 +81,36 @@ impl Destaging {
 
     /// The time to charge for another command that took `took`, where `most` is the longest that
     /// one of its kind takes alone: beyond that it has waited for writes, as far as they are paid.
-    pub(super) fn waited(&mut self, took: Nanos, most: Nanos) -> Nanos {
+    pub(crate) fn waited(&mut self, took: Nanos, most: Nanos) -> Nanos {
         let paid = took.saturating_sub(most).min(self.paid_ahead);
         self.paid_ahead = self.paid_ahead.saturating_sub(paid);
         took.saturating_sub(paid)
     }
 
-    /// The times to charge to owners for a flush of `flusher` that took `took`.
-    pub(super) fn flushed(&mut self, flusher: Owner, took: Nanos) -> Vec<(Owner, Nanos)> {
-        let left = self.waited(took, Nanos::ZERO).as_ns() as f64;
-        self.paid_ahead = Nanos::ZERO;
-        let writers = core::mem::take(&mut self.writers);
+    /// The times to charge to owners for a flush of `flusher`, or its part of one, that took
+    /// `took`; it is the command last [`served`](Self::served).
+    pub(crate) fn flushed(&mut self, flusher: O, took: Nanos) -> Vec<(O, Nanos)> {
+        let left = self.waited(took, Nanos::ZERO);
+        if self.flushed.1 != Some(self.last_finished) {
+            self.flushed = (core::mem::take(&mut self.writers), Some(self.last_finished));
+        }
+        let writers = &self.flushed.0;
         let all = writers.iter().map(|(_, cost)| *cost).sum::<Nanos>().as_ns() as f64;
         if all == 0.0 {
-            return alloc::vec![(flusher, Nanos::from_ns(left as u64))];
+            return alloc::vec![(flusher, left)];
         }
-        let part = |cost: Nanos| Nanos::from_ns((left * cost.as_ns() as f64 / all) as u64);
-        writers.into_iter().map(|(owner, cost)| (owner, part(cost))).collect()
+        let part = |cost: Nanos| left.as_ns() as f64 * cost.as_ns() as f64 / all;
+        writers.iter().map(|(owner, cost)| (*owner, Nanos::from_ns(part(*cost) as u64))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::VolumeId;
 
-    const DATABASE: Owner = Owner::Rest(VolumeId(1));
-    const COPY: Owner = Owner::Writes(VolumeId(2));
+    const DATABASE: &str = "database";
+    const COPY: &str = "copy";
+    const LOG: &str = "log";
 
     fn ms(ms: u64) -> Nanos {
         Nanos::from_ms(ms)
@@ -114,29 +118,31 @@ mod tests {
 
     #[test]
     fn a_flush_is_paid_by_those_whose_writes_it_destages() {
-        let mut destaging = Destaging::default();
+        let (mut destaging, at) = (Destaging::default(), |time| Instant::ORIGIN + ms(time));
         // The copy: 40 ms for what takes 200 on the medium. The commit: 8 KiB.
         assert_eq!(destaging.wrote(COPY, ms(40), ms(200), Nanos::ZERO), ms(200));
         assert_eq!(destaging.wrote(DATABASE, Nanos::ZERO, Nanos::ZERO, ms(10)), Nanos::ZERO);
         assert_eq!(destaging.paid_ahead(), ms(160));
         // A read beside it takes 30 ms instead of at most 12.
         assert_eq!(destaging.waited(ms(30), ms(12)), ms(12));
-        // 142 of the 163 ms that the flush takes are paid; of the others the copy pays 20.
-        let charged = destaging.flushed(DATABASE, ms(163));
-        assert_eq!(charged, [(COPY, ms(20)), (DATABASE, ms(1))]);
-        assert_eq!(destaging.flushed(DATABASE, ms(9)), [(DATABASE, ms(9))], "nobody has written");
+        // 142 of the 162 ms that the flush takes are paid; of the others the copy pays 20 for each
+        // 21. Two have waited for it, half of it each.
+        destaging.served(at(0), at(162));
+        assert_eq!(destaging.flushed(DATABASE, ms(81)), [(COPY, ms(0)), (DATABASE, ms(0))]);
+        destaging.served(at(0), at(162));
+        assert_eq!(destaging.flushed(LOG, ms(82)), [(COPY, ms(20)), (DATABASE, ms(1))]);
+        destaging.served(at(170), at(179));
+        assert_eq!(destaging.flushed(LOG, ms(9)), [(LOG, ms(9))], "nobody has written");
     }
 
     #[test]
     fn an_idle_drive_destages() {
-        let mut destaging = Destaging::default();
-        destaging.submitted(Instant::ORIGIN);
-        destaging.gone();
+        let (mut destaging, at) = (Destaging::default(), |time| Instant::ORIGIN + ms(time));
         destaging.wrote(COPY, ms(10), ms(50), Nanos::ZERO);
-        destaging.finished(Instant::ORIGIN + ms(10));
-        destaging.submitted(Instant::ORIGIN + ms(35));
+        destaging.served(at(0), at(10));
+        destaging.served(at(35), at(40));
         assert_eq!(destaging.paid_ahead(), ms(15));
-        destaging.submitted(Instant::ORIGIN + ms(90));
-        assert_eq!(destaging.paid_ahead(), ms(15), "a request was held");
+        destaging.served(at(38), at(60));
+        assert_eq!(destaging.paid_ahead(), ms(15), "it has not been idle");
     }
 }
