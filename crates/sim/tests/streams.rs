@@ -544,6 +544,18 @@ fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
     assert!(beside > 0.4 * alone, "{beside} of {alone}");
 }
 
+/// Between two reads all requests held are of the one run of writes, which goes into the cache.
+#[test]
+fn a_drive_with_a_write_cache_serves_a_reader_beside_a_writer() {
+    let writer = "{ process = { kind = 'writer', file = '2GiB' }, size = '1MiB', think = '3ms', \
+        range = '10%..40%' }";
+    let reader = "{ process = 'reader', think = '10us', range = '60%..70%' }";
+    let alone = rates("nearline-20tb", &[reader])[0];
+    let beside = rates("nearline-20tb", &[writer, reader]);
+    assert!(beside[1] > 0.25 * alone, "{beside:?} of {alone}");
+    assert!(beside[0] > 0.25 * alone, "{beside:?} of {alone}");
+}
+
 /// A hundred writes are queued whenever one of the two reads.
 #[test]
 fn random_readers_that_think_are_seen_beside_the_queue_of_a_page_cache() {

@@ -268,8 +268,13 @@ impl Headtime {
                 || self.is_of_only_run(view, queued))
     }
 
-    /// Returns whether all requests held are of the run of this one.
+    /// Returns whether all requests held are of the run of this one, and no other has its turn:
+    /// the next request of that may be expected.
     fn is_of_only_run(&self, view: &View<'_>, queued: &Queued) -> bool {
+        let tenant = view.shares.any_terms().then(|| queued.request.tenant());
+        if self.streams.is_turn_of_another(tenant, &queued.request) {
+            return false;
+        }
         let streams = self.streams.streams();
         let at_drive = view.outstanding.iter().map(|command| command.requests.len());
         let all = view.queue.len() + at_drive.sum::<usize>();

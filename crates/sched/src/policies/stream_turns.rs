@@ -282,6 +282,11 @@ impl StreamTurns {
         view.idle_share >= IDLE_SHARE && !destages
     }
 
+    /// Returns whether the turn of another owner than that of this request is on.
+    pub(crate) fn is_turn_of_another(&self, tenant: Option<Tenant>, request: &Request) -> bool {
+        self.turns.get(&tenant).is_some_and(|turn| turn.owner != self.streams.owner(request))
+    }
+
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
     /// within the time of a change: the drive destages many such writes together.
     pub(crate) fn destages_with_others(&self, write: &Queued) -> bool {
