@@ -1,11 +1,14 @@
 //! Bytes on their way in: a small head for message headers, and one body of exactly the length a
 //! message announced.
 //!
-//! The head never has more than [`HEAD_BYTES`]. A body is allocated after its header was parsed and
-//! its length checked. It takes over what the head already has of it and is then filled in place.
-//! So a large payload is not copied, and nothing is buffered beyond the announced length. A body of
-//! at most [`SMALL_BODY_BYTES`] is collected in the head instead, together with the messages after
-//! it: copying it costs less than receiving its rest separately.
+//! A body is allocated after its header was parsed and its length checked. It takes over what the
+//! head already has of it and is then filled in place. So a large payload is not copied, and
+//! nothing is buffered beyond the announced length. A body of at most [`SMALL_BODY_BYTES`] is
+//! collected in the head instead, together with the messages after it: copying it costs less than
+//! receiving its rest separately.
+//!
+//! The head has at most [`FEW_AHEAD`], because what it has of a large body is copied. Once small
+//! bodies have filled it, it has up to [`HEAD_BYTES`].
 
 use alloc::vec::Vec;
 
@@ -14,13 +17,18 @@ use bytes::buf::Limit;
 
 use crate::limits::HEAD_BYTES;
 
-/// The longest body that is collected in the head. A guess: half of the head, so that at least two
-/// messages are received at once.
-const SMALL_BODY_BYTES: usize = HEAD_BYTES / 2;
+/// Bytes that are read ahead if the next body may be large: some hundred headers. A guess: a copy
+/// of this length costs less than a system call.
+const FEW_AHEAD: usize = 16 << 10;
+/// The longest body that is collected in the head. A guess: half of [`FEW_AHEAD`], so that at least
+/// two messages are received at once.
+const SMALL_BODY_BYTES: usize = FEW_AHEAD / 2;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Inbox {
     head: Vec<u8>,
+    /// Bytes that the head may have.
+    ahead: usize,
     /// Bytes of `head` already parsed; moved out before the next read.
     parsed: usize,
     body: Option<Body>,
@@ -50,7 +58,7 @@ impl Body {
 
 impl Inbox {
     pub(crate) fn new() -> Inbox {
-        Inbox::default()
+        Inbox { head: Vec::new(), ahead: FEW_AHEAD, parsed: 0, body: None, skip: 0 }
     }
 
     /// The number of bytes that can be received now; 0 only if a full body or a full head is to be
@@ -58,7 +66,8 @@ impl Inbox {
     pub(crate) fn hint(&self) -> usize {
         match &self.body {
             Some(body) if body.missing() > 0 => body.missing(),
-            _ => HEAD_BYTES - self.unparsed(),
+            // After small bodies it may have more than is read ahead now.
+            _ => self.ahead.saturating_sub(self.unparsed()),
         }
     }
 
@@ -72,7 +81,7 @@ impl Inbox {
             _ => {
                 self.head.drain(..self.parsed);
                 self.parsed = 0;
-                self.head.reserve_exact(HEAD_BYTES - self.head.len());
+                self.head.reserve_exact(hint);
                 (&mut self.head).limit(hint)
             }
         }
@@ -110,8 +119,12 @@ impl Inbox {
     pub(crate) fn start_body(&mut self, len: usize) {
         assert!(!self.busy(), "a body was started before the last one was taken");
         self.body = Some(if len <= SMALL_BODY_BYTES {
+            if self.head.len() >= FEW_AHEAD {
+                self.ahead = HEAD_BYTES;
+            }
             Body::Small(len)
         } else {
+            self.ahead = FEW_AHEAD;
             Body::Large { bytes: self.parse(len.min(self.unparsed()), len), len }
         });
     }
@@ -244,10 +257,21 @@ mod tests {
         while inbox.hint() > 0 {
             taken += inbox.receive(&flood[taken..]);
         }
-        assert_eq!(taken, HEAD_BYTES);
+        assert_eq!(taken, FEW_AHEAD);
         while inbox.take::<28>().is_some() {}
         inbox.receive(&flood);
+        assert_eq!(inbox.held_bytes(), FEW_AHEAD as u64);
+        inbox.start_body(SMALL_BODY_BYTES);
+        assert_eq!(inbox.take_body().map(|body| body.len()), Some(SMALL_BODY_BYTES));
+        while inbox.hint() > 0 {
+            inbox.receive(&flood);
+        }
         assert_eq!(inbox.held_bytes(), HEAD_BYTES as u64);
+        inbox.start_body(HEAD_BYTES / 2);
+        assert_eq!(inbox.take_body().map(|body| body.len()), Some(HEAD_BYTES / 2));
+        assert_eq!(inbox.receive(&flood), 0, "what was read ahead is parsed first");
+        while inbox.take::<28>().is_some() {}
+        assert_eq!(inbox.receive(&flood), FEW_AHEAD - HEAD_BYTES / 2 % 28);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! Defaults are guesses unless a source is given; the formulas are those of the crate's
 //! documentation.
 
-/// Bytes read ahead of the message being parsed. A guess: one read brings several small requests,
-/// and a copy of this length costs less than a system call.
-pub const HEAD_BYTES: usize = 16 << 10;
+/// The most bytes read ahead of the message being parsed: about as many as a unix socket holds, so
+/// that one read takes all small requests of a client, which prepares the next ones meanwhile.
+pub const HEAD_BYTES: usize = 128 << 10;
 /// Replies to one option may queue this much, not counting the list of exports: at most three
 /// strings of 4,096 bytes with their headers.
 pub const OPTION_REPLY_BYTES: usize = 16 << 10;
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_default_bound_is_what_the_formula_says() {
-        let expected = (16 << 10) + (64 << 10) + (16 << 10) + (64 << 20) + 256 * (1 << 10);
+        let expected = (128 << 10) + (64 << 10) + (16 << 10) + (64 << 20) + 256 * (1 << 10);
         assert_eq!(ServerLimits::default().memory_bound(), expected);
     }
 }

@@ -580,9 +580,9 @@ impl ServeLimits {
     ///
     /// ```text
     /// memory + pieces × 512
-    ///     + connections × (connection_memory + connection_requests × 1 KiB + 96 KiB)
+    ///     + connections × (connection_memory + connection_requests × 1 KiB + 208 KiB)
     /// ```
-    /// 1 KiB is the state of a request in the protocol, without its data; 96 KiB are the buffers
+    /// 1 KiB is the state of a request in the protocol, without its data; 208 KiB are the buffers
     /// for headers, options and replies (the formula of `headtime_nbd`); 512 bytes are the state of
     /// a piece in the scheduler and the engine. In addition, each connection may be sending a list
     /// of exports, and the engine may hold a copy, aligned for direct I/O, of the data at the
@@ -591,7 +591,7 @@ impl ServeLimits {
     #[must_use]
     pub fn memory_bound(&self) -> ByteSize {
         let of_its_own =
-            self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (96 << 10);
+            self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (208 << 10);
         ByteSize::new(
             self.memory.get()
                 + u64::from(self.connections) * of_its_own
