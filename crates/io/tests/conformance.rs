@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
-use headtime_io::{DriveOptions, Io, IoError, PolicyChoice, SubmitError, WriteMode};
+use headtime_io::{DriveOptions, Io, IoError, OnDone, PolicyChoice, SubmitError, WriteMode};
 use headtime_sched::{Op, POLICIES, StreamId, VolumeId};
 use headtime_units::{Extent, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
@@ -49,6 +49,7 @@ conformance!(
     zeroed_sectors_read_as_zeroes_and_their_neighbors_stay,
     discarding_leaves_the_neighbors_alone,
     what_makes_no_sense_is_refused_and_never_called_back,
+    requests_submitted_together_are_answered_each_and_a_wrong_one_is_refused_alone,
     overlapping_requests_keep_their_order_whatever_the_policy,
     a_cancelled_request_is_answered_once_and_the_drive_goes_on,
     the_bounds_hold_and_places_come_back,
@@ -203,6 +204,28 @@ fn what_makes_no_sense_is_refused_and_never_called_back(kind: Kind) {
     ));
     assert!(drive.shutdown().is_clean());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+}
+
+fn requests_submitted_together_are_answered_each_and_a_wrong_one_is_refused_alone(kind: Kind) {
+    let place = Place::new(kind);
+    let Some(drive) = place.open(place.options()) else { return };
+    let (done, answers) = mpsc::channel();
+    let extent = |number| Extent::from_numbers(SECTORS - 16 + 2 * number, 2);
+    // The last lies past the end of the drive.
+    let batch = (0..=8_u64).map(|number| {
+        let done = done.clone();
+        let write = Io::write(extent(number), pattern_of(kind.sector(), extent(number), 7));
+        let on_done: OnDone = Box::new(move |answer| done.send((number, answer)).expect("awaited"));
+        (write, on_done)
+    });
+    let taken = drive.handle().submit_all(batch);
+    drop(done);
+    assert!(matches!(taken[8], Err(SubmitError::OutOfRange { .. })), "{taken:?}");
+    let ids: BTreeSet<_> = taken[..8].iter().map(|taken| *taken.as_ref().expect("valid")).collect();
+    assert_eq!(ids.len(), 8);
+    let answered: BTreeMap<_, _> = answers.iter().collect();
+    assert!(answered.len() == 8 && answered.values().all(|done| done.result.is_ok()));
+    assert!(holds(&drive, Extent::from_numbers(SECTORS - 16, 16), 7));
 }
 
 fn overlapping_requests_keep_their_order_whatever_the_policy(kind: Kind) {

@@ -211,6 +211,7 @@ impl ConnectionTask {
         let mut meter = StallMeter::default();
         let mut memory: Option<PermitFuture> = None;
         let mut piece_permit: Option<PermitFuture> = None;
+        let mut granted = None;
         loop {
             if *phase.borrow_and_update() == Phase::Leaving {
                 return End::ShutDown;
@@ -236,7 +237,7 @@ impl ConnectionTask {
                     .pool()
                     .map(|pool| Box::pin(pool.take(missing_pages)) as PermitFuture);
             }
-            let wants_permit = !self.submit_ready();
+            let wants_permit = !self.submit_ready(granted.take());
             if wants_permit && piece_permit.is_none() {
                 piece_permit = self
                     .piece_permits
@@ -297,7 +298,7 @@ impl ConnectionTask {
                 }
                 taken = wait_for_permit(&mut piece_permit) => {
                     piece_permit = None;
-                    self.submit_one(taken);
+                    granted = Some(taken);
                 }
                 _ = phase.changed() => {}
                 () = volume_removed(&mut self.removal) => {

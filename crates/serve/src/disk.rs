@@ -28,6 +28,11 @@ pub trait Disk: Send + Sync {
     /// If the request is rejected; `on_done` is never called then.
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError>;
 
+    /// Submits several requests; returns the results in the same order.
+    fn submit_all(&self, batch: Vec<(Io, OnDone)>) -> Vec<Result<RequestId, SubmitError>> {
+        batch.into_iter().map(|(io, on_done)| self.submit(io, on_done)).collect()
+    }
+
     /// Cancels a request that is still queued; its `on_done` is called in any case.
     fn cancel(&self, id: RequestId);
 
@@ -94,6 +99,10 @@ impl Disk for DriveHandle {
 
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         self.submit_boxed(io, on_done)
+    }
+
+    fn submit_all(&self, batch: Vec<(Io, OnDone)>) -> Vec<Result<RequestId, SubmitError>> {
+        Self::submit_all(self, batch)
     }
 
     fn cancel(&self, id: RequestId) {

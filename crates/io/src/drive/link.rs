@@ -7,7 +7,7 @@ use headtime_sched::{Op, Request, RequestId};
 use headtime_units::{Instant, SectorSize, Sectors};
 
 use crate::engine::mailbox::{
-    ActiveRequest, Callback, DeadlineAnswer, Mailbox, Message, OnDone, Permit,
+    ActiveRequest, Callback, DeadlineAnswer, Mailbox, Message, OnDone, Permit, Position,
 };
 use crate::engine::runner::EngineRunner;
 use crate::kernel_settings::KernelWatch;
@@ -57,6 +57,21 @@ impl DriveLink {
         answer: &DeadlineAnswer,
         on_done: OnDone,
     ) -> Result<RequestId, SubmitError> {
+        let (id, position) = self.queue(io, permit, submitted, answer, on_done)?;
+        self.runner.process(position);
+        Ok(id)
+    }
+
+    /// Queues an admitted request for the engine; [`EngineRunner::process`] comes next. Returns its
+    /// id and its position.
+    pub(crate) fn queue(
+        &self,
+        io: Io,
+        permit: Permit,
+        submitted: Instant,
+        answer: &DeadlineAnswer,
+        on_done: OnDone,
+    ) -> Result<(RequestId, Position), SubmitError> {
         let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let durable = self.write_mode == WriteMode::Durable && io.op.changes_sectors();
         let request = Request {
@@ -72,8 +87,8 @@ impl DriveLink {
         let answer = io.if_infeasible.map(|if_infeasible| (if_infeasible, Arc::clone(answer)));
         let on_done = Callback::new(on_done);
         let active = ActiveRequest::new(request, io.priority, answer, io.data, on_done, permit);
-        match self.runner.send(Message::Submit(active)) {
-            Ok(()) => Ok(id),
+        match self.mailbox.send(Message::Submit(active)) {
+            Ok(position) => Ok((id, position)),
             Err(returned) => {
                 if let Message::Submit(ActiveRequest { on_done: Some(on_done), .. }) = returned {
                     on_done.forget();

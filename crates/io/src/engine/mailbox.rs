@@ -122,6 +122,14 @@ pub(crate) enum Message {
     ScanStop(u32),
 }
 
+/// The position of a sent message among those that the engine has not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Position {
+    /// The engine sleeps unless it is notified.
+    First,
+    Later,
+}
+
 /// Shared between the engine and all handles of a drive.
 pub(crate) struct Mailbox {
     messages: Inbox<Message>,
@@ -211,21 +219,21 @@ impl Mailbox {
     }
 
     /// Queues a message for the engine. The caller then has it processed
-    /// ([`EngineRunner::send`](crate::engine::runner::EngineRunner::send)). Fails and returns the
-    /// message when the drive is closing. Requests are bounded by their permits. Other messages are
-    /// refused once the queue holds twice as many messages as there are permits. Returns true if
-    /// the queue was empty before.
+    /// ([`EngineRunner::process`](crate::engine::runner::EngineRunner::process)). Fails and returns
+    /// the message when the drive is closing. Requests are bounded by their permits. Other messages
+    /// are refused once the queue holds twice as many messages as there are permits.
     #[expect(
         clippy::result_large_err,
         reason = "a message that is not taken goes back whole, and putting each in a box would \
             cost \
             every request"
     )]
-    pub(super) fn send(&self, message: Message) -> Result<bool, Message> {
+    pub(crate) fn send(&self, message: Message) -> Result<Position, Message> {
         let request = matches!(message, Message::Submit(_));
         let most =
             if request { usize::MAX } else { self.capacity.max_requests().saturating_mul(2) };
-        self.messages.send(message, most)
+        let is_first = self.messages.send(message, most)?;
+        Ok(if is_first { Position::First } else { Position::Later })
     }
 
     /// Moves all messages into an empty vector.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use headtime_units::Instant;
 
 use crate::clock::RealClock;
-use crate::engine::mailbox::{Mailbox, Message};
+use crate::engine::mailbox::{Mailbox, Message, Position};
 use crate::engine::turns::{Signals, Turn, Turns};
 use crate::engine::{DrainReport, Engine, EngineEnd, NextWork};
 
@@ -54,17 +54,17 @@ impl EngineRunner {
     /// The message, if the drive is closing or the mailbox is full.
     #[expect(clippy::result_large_err, reason = "a box would cost every request an allocation")]
     pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
-        let first = self.mailbox.send(message)?;
-        self.process(first);
+        let position = self.mailbox.send(message)?;
+        self.process(position);
         Ok(())
     }
 
-    /// Processes the messages on this thread, or wakes the engine's thread. `first` is set if the
-    /// mailbox was empty before.
-    fn process(&self, first: bool) {
+    /// Processes the messages on this thread, or wakes the engine's thread. `position` is that of
+    /// the first message that the caller has sent.
+    pub(crate) fn process(&self, position: Position) {
         if !self.shared {
             // The sender of the first message has notified the engine already.
-            return if first {
+            return if position == Position::First {
                 self.mailbox.notifier.notify()
             };
         }

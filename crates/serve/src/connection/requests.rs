@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use headtime_io::{Io, IoError};
+use headtime_io::{Io, IoDone, IoError, OnDone};
 use headtime_nbd::server::{Handle, Segment};
 use headtime_nbd::{Errno, NbdCommand, StatusExtent};
 use headtime_sched::ClassId;
@@ -108,15 +108,38 @@ impl ConnectionTask {
         is_there
     }
 
-    /// Submits pieces as long as the scheduler has permits; returns whether all were submitted.
-    pub(super) fn submit_ready(&mut self) -> bool {
-        while self.next_ready().is_some() {
-            match self.piece_permits.as_ref().and_then(|piece_permits| piece_permits.try_take(1)) {
-                Some(permit) => self.submit_one(permit),
-                None => return false,
+    /// Submits pieces as long as the scheduler has permits, the first with `granted`; returns
+    /// whether all were submitted.
+    pub(super) fn submit_ready(&mut self, mut granted: Option<Permit>) -> bool {
+        let (mut names, mut batch) = (Vec::new(), Vec::new());
+        let all = loop {
+            let Some(handle) = self.next_ready() else { break true };
+            let permits = self.piece_permits.as_ref();
+            let permit = granted.take().or_else(|| permits.and_then(|permits| permits.try_take(1)));
+            let Some(permit) = permit else { break false };
+            let (index, io, on_done) = self.next_piece(handle, permit);
+            names.push((handle, index));
+            batch.push((io, on_done));
+        };
+        if batch.is_empty() {
+            return all;
+        }
+        let taken = self.shared.disk.submit_all(batch);
+        for ((handle, index), taken) in names.into_iter().zip(taken) {
+            match taken {
+                Ok(id) => {
+                    self.jobs.get_mut(&handle).into_iter().for_each(|job| job.submitted(index, id))
+                }
+                Err(refused) => self.completed(PieceDone {
+                    handle,
+                    index,
+                    result: Err(IoError::NotTaken(refused)),
+                    timing: Timing::None,
+                    at: Instant::now(),
+                }),
             }
         }
-        true
+        all
     }
 
     /// The first request with a piece for the scheduler; requests before it without one leave the
@@ -131,10 +154,10 @@ impl ConnectionTask {
         None
     }
 
-    pub(super) fn submit_one(&mut self, permit: Permit) {
-        let Some(handle) = self.next_ready() else { return };
-        let Some(job) = self.jobs.get_mut(&handle) else { return };
-        let Some((index, piece)) = job.next_piece() else { return };
+    /// The next piece of a request that has one, as a request to the disk.
+    fn next_piece(&mut self, handle: Handle, permit: Permit) -> (usize, Io, OnDone) {
+        let job = self.jobs.get_mut(&handle).expect("a ready request is in progress");
+        let (index, piece) = job.next_piece().expect("a ready request has a piece");
         let export = self.export.as_ref().expect("requests follow the opening of an export");
         let timed = job.kind() != Kind::Other;
         let (deadline, priority) =
@@ -153,29 +176,17 @@ impl ConnectionTask {
             ..piece
         };
         let completions = Arc::clone(&self.completions);
-        let taken = self.shared.disk.submit(
-            io,
-            Box::new(move |done| {
-                drop(permit);
-                completions.push(PieceDone {
-                    handle,
-                    index,
-                    timing: Timing::of(done.finished.as_ref()),
-                    result: done.result,
-                    at: Instant::now(),
-                });
-            }),
-        );
-        match taken {
-            Ok(id) => job.submitted(index, id),
-            Err(refused) => self.completed(PieceDone {
+        let on_done = Box::new(move |done: IoDone| {
+            drop(permit);
+            completions.push(PieceDone {
                 handle,
                 index,
-                result: Err(IoError::NotTaken(refused)),
-                timing: Timing::None,
+                timing: Timing::of(done.finished.as_ref()),
+                result: done.result,
                 at: Instant::now(),
-            }),
-        }
+            });
+        });
+        (index, io, on_done)
     }
 
     pub(super) fn completed(&mut self, done: PieceDone) {
