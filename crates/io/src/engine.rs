@@ -199,9 +199,17 @@ impl Engine {
     fn receive_messages(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         self.mailbox.take(&mut messages);
+        // Requests that arrived together have one time; other messages may read a later one.
+        let mut arrived = None;
         for message in messages.drain(..) {
+            if !matches!(message, Message::Submit(_)) {
+                arrived = None;
+            }
             match message {
-                Message::Submit(active) => self.submit(active),
+                Message::Submit(active) => {
+                    let now = *arrived.get_or_insert_with(|| self.clock.now());
+                    self.submit(now, active);
+                }
                 Message::Cancel(id) => self.cancel(id),
                 Message::Tune(tuning) => self.tune(*tuning),
                 Message::Believe(belief) => {
@@ -240,10 +248,10 @@ impl Engine {
         self.messages = messages;
     }
 
-    fn submit(&mut self, mut active: ActiveRequest) {
+    fn submit(&mut self, now: Instant, mut active: ActiveRequest) {
         let request = active.request;
-        active.submitted = self.clock.now();
-        let (now, priority) = (active.submitted, active.priority);
+        active.submitted = now;
+        let priority = active.priority;
         let admission = match (&active.answer, priority) {
             (Some((if_infeasible, answer)), _) => {
                 let answered =

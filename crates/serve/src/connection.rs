@@ -32,12 +32,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BufMut as _;
+use headtime_io::RealClock;
 use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
 use headtime_sched::StreamId;
-use headtime_units::Nanos;
+use headtime_units::{Instant, Nanos};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -118,6 +119,8 @@ struct ConnectionTask {
     is_read_full: bool,
     /// Bytes that were received since replies were last sent.
     unanswered_bytes: u64,
+    /// The time at which bytes were last received.
+    received_at: Instant,
     polling: Polling,
     /// Bytes through the socket, in both directions.
     moved_bytes: u64,
@@ -194,6 +197,7 @@ impl ConnectionTask {
             done: Vec::new(),
             is_read_full: false,
             unanswered_bytes: 0,
+            received_at: Instant::ORIGIN,
             polling: Polling::default(),
             moved_bytes: 0,
             gone: false,
@@ -291,7 +295,7 @@ impl ConnectionTask {
                 }
                 () = self.completions.arrive() => {}
                 // Other tasks go on meanwhile, and the runtime looks for ready sockets.
-                () = yield_now(), if wants_read && self.polling.is_on(Instant::now()) => {}
+                () = yield_now(), if wants_read && self.polling.is_on(RealClock.now()) => {}
                 pages = wait_for_permit(&mut memory) => {
                     memory = None;
                     self.allowance.add(pages);
@@ -361,7 +365,8 @@ impl ConnectionTask {
             Attempt::Moved(count) => {
                 self.moved_bytes += count as u64;
                 self.unanswered_bytes += count as u64;
-                self.polling.received(Instant::now());
+                self.received_at = RealClock.now();
+                self.polling.received(self.received_at);
             }
             Attempt::NotNow => {}
             Attempt::Gone => self.machine.end_of_input(),
@@ -384,7 +389,7 @@ impl ConnectionTask {
             Attempt::Moved(count) => {
                 self.moved_bytes += count as u64;
                 self.machine.advance_output(count);
-                self.polling.sent(Instant::now());
+                self.polling.sent(RealClock.now());
                 count > 0
             }
             Attempt::NotNow => false,

@@ -17,13 +17,13 @@
 //! On an array that schedules each member by itself, pieces also end where stripes do, so that each
 //! lies on one member.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_io::{Io, IoError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{Op, RequestId};
-use headtime_units::{Extent, SectorSize, Sectors};
+use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::stats::Kind;
 use crate::stats::Timing;
@@ -234,7 +234,7 @@ impl Job {
 
     /// The time from the request's arrival to its last completion.
     pub(crate) fn duration(&self) -> Duration {
-        self.last_completion - self.started
+        Duration::from_nanos(self.last_completion.saturating_since(self.started).as_ns())
     }
 
     /// The outcome of its deadline, if its pieces had one.
@@ -318,7 +318,7 @@ mod tests {
             SectorSize::B512,
         );
         let pass = volume.begin(VolumeClass::Ordinary, &command).expect("it lies on the volume");
-        Job::new(command, pass, Sectors::new(piece), divide_at, Instant::now())
+        Job::new(command, pass, Sectors::new(piece), divide_at, Instant::ORIGIN)
             .expect("a request for the drive")
     }
 
@@ -328,7 +328,7 @@ mod tests {
 
     impl Job {
         fn complete(&mut self, index: usize, result: Result<Bytes, IoError>) {
-            self.completed(index, result, Timing::None, Instant::now());
+            self.completed(index, result, Timing::None, Instant::ORIGIN);
         }
     }
 

@@ -4,14 +4,14 @@
 //! halted meanwhile. A client that sends the next request as soon as it has a reply waits for that
 //! each time. So the task polls for a short time after a reply, if the client was that fast before.
 
-use std::time::{Duration, Instant};
+use headtime_units::{Instant, Nanos};
 
 /// The maximum time of polling after a reply: about the cost of sleeping that it saves, as in
 /// adaptive polling before a processor is halted.
-const POLL_TIME: Duration = Duration::from_micros(50);
+const POLL_TIME: Nanos = Nanos::from_us(50);
 /// Requests within this time after a reply are those of a fast client: [`POLL_TIME`] and the time
 /// of being woken.
-const FAST: Duration = Duration::from_micros(100);
+const FAST: Nanos = Nanos::from_us(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Polling {
@@ -30,13 +30,13 @@ impl Polling {
     /// Requests were received.
     pub(super) fn received(&mut self, now: Instant) {
         if let Some(sent_at) = self.sent_at.take() {
-            self.is_fast = now.duration_since(sent_at) < FAST;
+            self.is_fast = now.saturating_since(sent_at) < FAST;
         }
     }
 
     /// Returns whether the task polls now.
     pub(super) fn is_on(&self, now: Instant) -> bool {
-        let is_due = |sent_at| now.duration_since(sent_at) < POLL_TIME;
+        let is_due = |sent_at| now.saturating_since(sent_at) < POLL_TIME;
         self.is_fast && self.sent_at.is_some_and(is_due)
     }
 }
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn a_fast_client_is_polled_for_a_short_time_after_each_reply() {
-        let (mut polling, begin) = (Polling::default(), Instant::now());
-        let at = |us| begin + Duration::from_micros(us);
+        let mut polling = Polling::default();
+        let at = |us| Instant::ORIGIN + Nanos::from_us(us);
         polling.sent(at(0));
         assert!(!polling.is_on(at(1)), "nothing is known of the client");
         polling.received(at(99));

@@ -2,16 +2,16 @@
 //! reply.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_io::{Io, IoDone, IoError, OnDone};
+use headtime_io::{Io, IoDone, IoError, OnDone, RealClock};
 use headtime_nbd::server::{Handle, Segment};
 use headtime_nbd::{Errno, NbdCommand, StatusExtent};
 use headtime_sched::ClassId;
-use headtime_units::{Nanos, Sectors};
+use headtime_units::{Instant, Nanos, Sectors};
 
-use super::ConnectionTask;
+use super::{ConnectionTask, duration};
 use crate::fair_semaphore::Permit;
 use crate::pieces::{Job, JobResult, WINDOW};
 use crate::stats::{Kind, Timing};
@@ -50,7 +50,7 @@ impl ConnectionTask {
         let (_, length) = command.range();
         let sector = u64::from(export.volume.sector.bytes());
         let piece = Sectors::new(self.shared.limits.piece.get() / sector);
-        let started = Instant::now();
+        let started = self.received_at;
         export.stats.begun();
         let pass = match export.volume.begin(export.class, &command) {
             Ok(pass) => pass,
@@ -58,7 +58,7 @@ impl ConnectionTask {
                 self.machine
                     .reply_error(handle, errno, text)
                     .expect("a request that just came is open");
-                export.stats.ended(kind, length, started.elapsed(), true, Timing::None);
+                export.stats.ended(kind, length, elapsed_since(started), true, Timing::None);
                 return;
             }
         };
@@ -68,7 +68,7 @@ impl ConnectionTask {
             let status = [StatusExtent { length: length as u32, state: 0 }];
             let answered = self.machine.reply_extents(handle, &status);
             answered.expect("a status request of at least one byte is answered with all of it");
-            export.stats.ended(kind, length, started.elapsed(), false, Timing::None);
+            export.stats.ended(kind, length, elapsed_since(started), false, Timing::None);
             return;
         };
         self.jobs.insert(handle, job);
@@ -135,7 +135,7 @@ impl ConnectionTask {
                     index,
                     result: Err(IoError::NotTaken(refused)),
                     timing: Timing::None,
-                    at: Instant::now(),
+                    at: RealClock.now(),
                 }),
             }
         }
@@ -162,8 +162,7 @@ impl ConnectionTask {
         let timed = job.kind() != Kind::Other;
         let (deadline, priority) =
             (job.pass.deadline.filter(|_| timed), job.pass.priority.filter(|_| timed));
-        let waited =
-            || Nanos::from_ns(u64::try_from(job.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let waited = || RealClock.now().saturating_since(job.started);
         let io = Io {
             volume: export.volume.id,
             class: ClassId(export.class.number()),
@@ -178,12 +177,13 @@ impl ConnectionTask {
         let completions = Arc::clone(&self.completions);
         let on_done = Box::new(move |done: IoDone| {
             drop(permit);
+            let at = done.finished.as_ref().map(|finished| finished.finished);
             completions.push(PieceDone {
                 handle,
                 index,
                 timing: Timing::of(done.finished.as_ref()),
                 result: done.result,
-                at: Instant::now(),
+                at: at.unwrap_or_else(|| RealClock.now()),
             });
         });
         (index, io, on_done)
@@ -273,4 +273,8 @@ impl ConnectionTask {
     fn window_bytes(&self) -> u64 {
         WINDOW as u64 * self.shared.limits.piece.get()
     }
+}
+
+fn elapsed_since(started: Instant) -> Duration {
+    duration(RealClock.now().saturating_since(started))
 }
