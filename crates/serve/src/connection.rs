@@ -107,6 +107,8 @@ struct ConnectionTask {
     jobs: BTreeMap<Handle, Job>,
     /// Requests that wait for memory, in order of arrival.
     arrived: VecDeque<Handle>,
+    /// The bytes of their replies.
+    arrived_bytes: u64,
     /// Requests with memory and with pieces for the scheduler.
     ready: VecDeque<Handle>,
     /// CACHE requests. Only the first is active, which bounds the data that they read.
@@ -191,6 +193,7 @@ impl ConnectionTask {
             removal: None,
             jobs: BTreeMap::new(),
             arrived: VecDeque::new(),
+            arrived_bytes: 0,
             ready: VecDeque::new(),
             caching: VecDeque::new(),
             completions: Arc::new(Completions::new()),

@@ -71,6 +71,7 @@ impl ConnectionTask {
             export.stats.ended(kind, length, elapsed_since(started), false, Timing::None);
             return;
         };
+        self.arrived_bytes += job.reply_bytes();
         self.jobs.insert(handle, job);
         self.arrived.push_back(handle);
     }
@@ -91,7 +92,9 @@ impl ConnectionTask {
                 self.allowance.keep(needed);
                 return 0;
             };
-            if self.jobs.get(&handle).is_some_and(Job::caches) {
+            let job = self.jobs.get(&handle);
+            self.arrived_bytes -= job.map_or(0, Job::reply_bytes);
+            if job.is_some_and(Job::caches) {
                 self.caching.push_back(handle);
                 if self.caching.len() > 1 {
                     continue;
@@ -248,14 +251,9 @@ impl ConnectionTask {
         if !self.is_reachable() {
             return self.allowance.held_bytes();
         }
-        let arrived: u64 = self
-            .arrived
-            .iter()
-            .map(|handle| self.jobs.get(handle).map_or(0, Job::reply_bytes))
-            .sum();
         let caching = if self.caching.is_empty() { 0 } else { self.window_bytes() };
-        self.machine.in_flight_bytes().saturating_sub(arrived + self.machine.receiving_bytes())
-            + caching
+        let not_admitted = self.arrived_bytes + self.machine.receiving_bytes();
+        self.machine.in_flight_bytes().saturating_sub(not_admitted) + caching
     }
 
     /// Bytes that the next request or payload needs beyond the held ones.
