@@ -186,7 +186,8 @@ impl Inbox {
         self.body.is_some() || self.skip > 0
     }
 
-    fn unparsed(&self) -> usize {
+    /// Bytes of the head that were not parsed yet.
+    pub(crate) fn unparsed(&self) -> usize {
         self.head.len() - self.parsed
     }
 

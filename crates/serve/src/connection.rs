@@ -34,7 +34,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::BufMut as _;
 use headtime_io::RealClock;
 use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
 use headtime_sched::StreamId;
@@ -117,10 +116,8 @@ struct ConnectionTask {
     /// Empty; keeps its memory for the next completions.
     done: Vec<PieceDone>,
     allowance: MemoryAllowance,
-    /// The last read filled its buffer.
-    is_read_full: bool,
-    /// Bytes that were received since replies were last sent.
-    unanswered_bytes: u64,
+    /// Half of the bytes that were last received: the requests in them are answered first.
+    first_half: usize,
     /// The time at which bytes were last received.
     received_at: Instant,
     polling: Polling,
@@ -198,8 +195,7 @@ impl ConnectionTask {
             caching: VecDeque::new(),
             completions: Arc::new(Completions::new()),
             done: Vec::new(),
-            is_read_full: false,
-            unanswered_bytes: 0,
+            first_half: 0,
             received_at: Instant::ORIGIN,
             polling: Polling::default(),
             moved_bytes: 0,
@@ -230,7 +226,7 @@ impl ConnectionTask {
                 }
             }
             self.take_completions();
-            self.take_events();
+            let more_events = self.take_events();
             if let Err(end) = self.continue_tls() {
                 self.end = Some(end);
                 self.client_gone();
@@ -254,17 +250,8 @@ impl ConnectionTask {
             // A fast drive has completed them by now.
             let completed = self.take_completions();
             let reads = missing_pages == 0 && self.machine.wants_input() && !self.gone;
-            if reads && self.is_read_full && self.channel.unread_bytes() > self.unanswered_bytes {
-                // Replies are sent together, because each transfer wakes the client, but for at
-                // least half of the requests that have arrived: it prepares the next meanwhile.
-                self.read();
-                continue;
-            }
             let sent = self.write();
-            if sent {
-                self.unanswered_bytes = 0;
-            }
-            if sent || completed {
+            if sent || completed || more_events {
                 continue; // Replies that have left make room for requests.
             }
             if self.is_complete() {
@@ -361,13 +348,10 @@ impl ConnectionTask {
 
     fn read(&mut self) {
         let mut buffer = self.machine.read_buffer();
-        let before = buffer.remaining_mut();
-        let attempt = self.channel.try_read(&mut buffer);
-        self.is_read_full = before > 0 && !buffer.has_remaining_mut();
-        match attempt {
+        match self.channel.try_read(&mut buffer) {
             Attempt::Moved(count) => {
                 self.moved_bytes += count as u64;
-                self.unanswered_bytes += count as u64;
+                self.first_half = self.machine.unparsed_bytes() / 2;
                 self.received_at = RealClock.now();
                 self.polling.received(self.received_at);
             }

@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice};
 
 use bytes::BufMut;
-use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
 use tokio::io::{AsyncWriteExt as _, Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
@@ -82,15 +81,6 @@ impl Socket {
             Ok(0) => Attempt::Gone,
             other => attempt(other),
         }
-    }
-
-    /// Bytes that have arrived and were not read.
-    pub(crate) fn unread_bytes(&self) -> u64 {
-        match self {
-            Self::Unix(stream) => ioctl_fionread(stream),
-            Self::Tcp(stream) => ioctl_fionread(stream),
-        }
-        .unwrap_or(0)
     }
 
     /// Writes as much as possible without blocking.

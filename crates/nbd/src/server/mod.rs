@@ -247,6 +247,11 @@ impl Connection {
         self.input_ended = true;
     }
 
+    /// Bytes that were received and belong to no event yet, except those of a large payload.
+    pub fn unparsed_bytes(&self) -> usize {
+        self.inbox.unparsed()
+    }
+
     /// The next event, or `None` until something else is called.
     pub fn poll_event(&mut self) -> Option<ServerEvent> {
         loop {

@@ -10,11 +10,18 @@ use super::{ConnectionTask, End, Phase};
 use crate::arrivals::Arrival;
 
 impl ConnectionTask {
-    pub(super) fn take_events(&mut self) {
-        if self.gone {
-            return;
-        }
-        while let Some(event) = self.machine.poll_event() {
+    /// Processes events, after a read those of the first half of it: the client prepares its next
+    /// requests as soon as it has the replies. Returns whether there may be more.
+    pub(super) fn take_events(&mut self) -> bool {
+        let mut more = false;
+        while !self.gone
+            && !more
+            && let Some(event) = self.machine.poll_event()
+        {
+            if self.first_half > 0 && self.machine.unparsed_bytes() <= self.first_half {
+                self.first_half = 0;
+                more = true;
+            }
             match event {
                 ServerEvent::ListExports => {
                     let list = self.shared.exports.list(|export| self.access.sees(&export.name));
@@ -29,7 +36,8 @@ impl ConnectionTask {
                         self.named.take().expect("an export is opened that was looked up");
                     if !self.arrival.take().is_some_and(Arrival::stays) {
                         self.end = Some(End::MadeRoom);
-                        return self.client_gone();
+                        self.client_gone();
+                        break;
                     }
                     self.export_permit = Some(export_permit);
                     export.stats.opened();
@@ -43,6 +51,7 @@ impl ConnectionTask {
                 ServerEvent::Closed(reason) => self.closed(reason),
             }
         }
+        more
     }
 
     /// Starts TLS once it is requested and all earlier output is sent, and continues its handshake.

@@ -86,11 +86,6 @@ impl Channel {
         self.unread > 0
     }
 
-    /// Bytes that have arrived and were not read.
-    pub(crate) fn unread_bytes(&self) -> u64 {
-        self.unread as u64 + self.socket.unread_bytes()
-    }
-
     /// Returns whether the socket has not accepted all written data yet.
     pub(crate) fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.wants_write())

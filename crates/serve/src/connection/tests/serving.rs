@@ -45,6 +45,26 @@ async fn replies_go_out_in_the_order_of_completion() {
 }
 
 #[tokio::test]
+async fn requests_that_arrive_together_all_reach_a_disk_that_answers_none() {
+    let mut bench = Bench::new();
+    let mut client = bench.open("a").await;
+    bench.disk.script().holds = true;
+    for number in 0..20 {
+        client.submit(NbdCommand::Write {
+            offset: number * 4096,
+            payload: pattern(1, 4096),
+            fua: false,
+        });
+    }
+    client.send().await;
+    bench.until("all at the disk", |bench| bench.disk.held() == 20).await;
+    bench.disk.let_go();
+    for _ in 0..20 {
+        assert_eq!(client.completion().await.result, Ok(Reply::Done));
+    }
+}
+
+#[tokio::test]
 async fn an_error_reaches_the_request_it_belongs_to_with_its_meaning() {
     let mut bench = Bench::new();
     let mut client = bench.open("a").await;
