@@ -383,6 +383,7 @@ impl Engine {
         let watched = self.recent.is_on(seen);
         let scanned_before = watched.then(|| self.scheduler.accounts().background().disk_time);
         let finished = self.scheduler.complete(self.clock.now(), done);
+        let all_finished = finished.len() == command.requests.len();
         if let Some(scanned_before) = scanned_before {
             self.note_recent(seen, &command, sent, scanned_before, &finished);
         }
@@ -396,10 +397,12 @@ impl Engine {
         }
         for finished in finished {
             let Request { op, extent, .. } = finished.request;
+            let active = self.pending.remove(&finished.request.id);
+            let written_at = active.as_ref().and_then(|active| active.written_at);
             let result = match (&over.result, &explanation) {
-                (Ok(sectors), _) => {
-                    self.safe(&finished).map(|()| self.part_of(sectors, &command, &finished))
-                }
+                (Ok(sectors), _) => self
+                    .safe(&finished, written_at)
+                    .map(|()| self.part_of(sectors, &command, &finished)),
                 (Err(errno), None) => Err(IoError::Os { op, extent, errno: *errno }),
                 (Err(errno), Some(explanation)) => Err(IoError::Drive {
                     op,
@@ -415,7 +418,7 @@ impl Engine {
             if let Err(error) = &result {
                 self.count_error(finished.request.volume, error);
             }
-            if let Some(active) = self.pending.remove(&finished.request.id) {
+            if let Some(active) = active {
                 let [submitted, sent] = active.marks;
                 self.slow.note(&finished, &at_drive, submitted, sent);
                 active.finish(IoDone { finished: Some(finished), result });
@@ -423,6 +426,9 @@ impl Engine {
         }
         if command.op == Op::Flush && over.result.is_ok() {
             self.unflushed.flushed(covers);
+        }
+        if all_finished {
+            return;
         }
         let losses = self.losses();
         for id in &command.requests {
@@ -479,16 +485,13 @@ impl Engine {
     }
 
     /// Returns the result to report for a request that the drive completed. A flush or durable
-    /// write fails if the drive may have lost data that it had to make durable.
-    fn safe(&mut self, finished: &Finished) -> Result<(), IoError> {
-        let Request { id, volume, op, extent, fua, .. } = finished.request;
+    /// write fails if the drive may have lost data that it had to make durable; `written_at` are
+    /// the losses when it was written.
+    fn safe(&mut self, finished: &Finished, written_at: Option<u64>) -> Result<(), IoError> {
+        let Request { volume, op, extent, fua, .. } = finished.request;
         let lost = match op {
             Op::Flush => self.unflushed.report_loss(volume),
-            _ => self
-                .pending
-                .get(&id)
-                .and_then(|pending| pending.written_at)
-                .is_some_and(|written_at| written_at != self.losses()),
+            _ => written_at.is_some_and(|written_at| written_at != self.losses()),
         };
         if lost {
             return Err(IoError::Drive {
@@ -552,14 +555,7 @@ impl Engine {
             let now = self.clock.now();
             match self.scheduler.next(now) {
                 Decision::Dispatch(command) => {
-                    for id in &command.requests {
-                        if let Some(pending) = self.pending.get_mut(id) {
-                            pending.marks[1] =
-                                AccountMark::now(self.scheduler.accounts(), pending.request.volume);
-                        }
-                    }
-                    let pieces =
-                        if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
+                    let pieces = self.prepare(&command);
                     self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
                     self.send_or_hold(now, BackendCommand { command, pieces });
                 }
@@ -569,24 +565,26 @@ impl Engine {
         }
     }
 
-    /// Returns the data of a write command. Its requests are ordered by address and adjoin each
-    /// other.
-    fn data_of(&self, command: &Command) -> Vec<Bytes> {
-        let pieces: Vec<Bytes> = command
-            .requests
-            .iter()
-            .map(|id| {
-                self.pending
-                    .get(id)
-                    .expect("a request keeps its data until its command is over")
-                    .data
-                    .clone()
-            })
-            .collect();
-        let bytes: usize = pieces.iter().map(Bytes::len).sum();
-        assert_eq!(
-            bytes as u64,
-            self.sector_size.bytes_of(command.extent.len),
+    /// Marks the accounts at the dispatch of a command, and returns its data if it is a write. Its
+    /// requests are ordered by address and adjoin each other.
+    fn prepare(&mut self, command: &Command) -> Vec<Bytes> {
+        let Self { pending, scheduler, .. } = self;
+        let is_write = command.op == Op::Write;
+        let mut pieces = Vec::new();
+        let mut bytes = 0;
+        for id in &command.requests {
+            let Some(active) = pending.get_mut(id) else {
+                assert!(!is_write, "a request keeps its data until its command is over");
+                continue;
+            };
+            active.marks[1] = AccountMark::now(scheduler.accounts(), active.request.volume);
+            if is_write {
+                bytes += active.data.len() as u64;
+                pieces.push(active.data.clone());
+            }
+        }
+        assert!(
+            !is_write || bytes == self.sector_size.bytes_of(command.extent.len),
             "the pieces of a merged write do not make up its extent"
         );
         pieces
