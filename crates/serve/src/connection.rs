@@ -322,7 +322,9 @@ impl ConnectionTask {
         let mut done = std::mem::take(&mut self.done);
         self.completions.take(&mut done);
         let any = !done.is_empty();
-        done.drain(..).for_each(|done| self.completed(done));
+        // The permits are released together.
+        let permits = done.drain(..).filter_map(|done| self.completed(done));
+        drop(permits.reduce(Permit::merged));
         self.done = done;
         any
     }

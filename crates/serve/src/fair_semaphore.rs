@@ -336,6 +336,24 @@ impl Permit {
         }
     }
 
+    /// Splits one unit off; `None` remains of a permit of one unit.
+    pub(crate) fn take_one(from: &mut Option<Self>) -> Option<Self> {
+        match from {
+            Some(permit) if permit.units > 1 => {
+                permit.units -= 1;
+                let Self { semaphore, tenant, .. } = permit;
+                Some(Self { semaphore: Arc::clone(semaphore), tenant: *tenant, units: 1 })
+            }
+            _ => from.take(),
+        }
+    }
+
+    /// Two permits of the same export as one.
+    pub(crate) fn merged(mut self, other: Self) -> Self {
+        self.merge(other);
+        self
+    }
+
     /// Merges two permits of the same export.
     pub(crate) fn merge(&mut self, mut other: Self) {
         assert!(

@@ -23,6 +23,8 @@ pub(super) struct PieceDone {
     result: Result<Bytes, IoError>,
     timing: Timing,
     at: Instant,
+    /// `None` if the scheduler did not accept the piece.
+    permit: Option<Permit>,
 }
 
 impl ConnectionTask {
@@ -114,12 +116,16 @@ impl ConnectionTask {
     /// Submits pieces as long as the scheduler has permits, the first with `granted`; returns
     /// whether all were submitted.
     pub(super) fn submit_ready(&mut self, mut granted: Option<Permit>) -> bool {
-        let (mut names, mut batch) = (Vec::new(), Vec::new());
+        let count = self.ready.len();
+        let (mut names, mut batch) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let all = loop {
             let Some(handle) = self.next_ready() else { break true };
-            let permits = self.piece_permits.as_ref();
-            let permit = granted.take().or_else(|| permits.and_then(|permits| permits.try_take(1)));
-            let Some(permit) = permit else { break false };
+            // One permit for each ready request, or for one piece.
+            if granted.is_none() {
+                let take = |units| self.piece_permits.as_ref()?.try_take(units);
+                granted = take(self.ready.len() as u32).or_else(|| take(1));
+            }
+            let Some(permit) = Permit::take_one(&mut granted) else { break false };
             let (index, io, on_done) = self.next_piece(handle, permit);
             names.push((handle, index));
             batch.push((io, on_done));
@@ -133,13 +139,14 @@ impl ConnectionTask {
                 Ok(id) => {
                     self.jobs.get_mut(&handle).into_iter().for_each(|job| job.submitted(index, id))
                 }
-                Err(refused) => self.completed(PieceDone {
+                Err(refused) => drop(self.completed(PieceDone {
                     handle,
                     index,
                     result: Err(IoError::NotTaken(refused)),
                     timing: Timing::None,
                     at: RealClock.now(),
-                }),
+                    permit: None,
+                })),
             }
         }
         all
@@ -179,7 +186,6 @@ impl ConnectionTask {
         };
         let completions = Arc::clone(&self.completions);
         let on_done = Box::new(move |done: IoDone| {
-            drop(permit);
             let at = done.finished.as_ref().map(|finished| finished.finished);
             completions.push(PieceDone {
                 handle,
@@ -187,19 +193,22 @@ impl ConnectionTask {
                 timing: Timing::of(done.finished.as_ref()),
                 result: done.result,
                 at: at.unwrap_or_else(|| RealClock.now()),
+                permit: Some(permit),
             });
         });
         (index, io, on_done)
     }
 
-    pub(super) fn completed(&mut self, done: PieceDone) {
-        let Some(job) = self.jobs.get_mut(&done.handle) else { return };
+    /// Continues the request of a completed piece; returns the permit of the piece.
+    pub(super) fn completed(&mut self, done: PieceDone) -> Option<Permit> {
+        let Some(job) = self.jobs.get_mut(&done.handle) else { return done.permit };
         job.completed(done.index, done.result, done.timing, done.at);
         if job.is_complete() {
             self.finish(done.handle);
         } else if job.has_piece() && !self.ready.contains(&done.handle) {
             self.ready.push_back(done.handle);
         }
+        done.permit
     }
 
     /// Replies to a completed request.

@@ -41,6 +41,17 @@ fn an_export_that_takes_everything_leaves_the_floors_of_others_and_of_a_new_one(
 }
 
 #[test]
+fn a_permit_is_divided_and_merged_again() {
+    let semaphore = semaphore(4, 0, 1);
+    let mut all = semaphore.join(tenant(1)).try_take(3);
+    let ones: Vec<Permit> = std::iter::from_fn(|| Permit::take_one(&mut all)).collect();
+    assert!(all.is_none() && ones.iter().all(|one| one.units() == 1) && ones.len() == 3);
+    assert_eq!(semaphore.used(), 3);
+    assert_eq!(ones.into_iter().reduce(Permit::merged).map(|merged| merged.units()), Some(3));
+    assert_eq!(semaphore.used(), 0);
+}
+
+#[test]
 fn one_export_alone_is_given_three_quarters_and_an_idle_one_needs_no_clients_for_its_floor() {
     let alone = semaphore(16, 8, 1);
     let member = alone.join(tenant(1));
