@@ -107,13 +107,24 @@ pub fn columns_within(
         .unwrap_or_else(|| without(dispensable))
 }
 
-/// The columns of the terminal at standard output, if it is one.
+/// The columns and lines of the terminal at standard output, if it is one.
 #[must_use]
-pub fn terminal_width() -> Option<usize> {
+pub fn terminal_size() -> Option<(usize, usize)> {
     if !io::IsTerminal::is_terminal(&io::stdout()) {
         return None;
     }
-    crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns))
+    let (columns, lines) = crossterm::terminal::size().ok()?;
+    Some((usize::from(columns), usize::from(lines)))
+}
+
+/// The indices of the `count` items that use most, in the order of the items.
+#[must_use]
+pub fn busiest(uses: &[f64], count: usize) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..uses.len()).collect();
+    indices.sort_by(|a, b| uses[*b].total_cmp(&uses[*a]));
+    indices.truncate(count);
+    indices.sort_unstable();
+    indices
 }
 
 #[cfg(test)]
@@ -124,5 +135,12 @@ mod tests {
     fn columns_line_up_on_their_side() {
         let rows = [vec!["fcfs".into(), "1".into()], vec!["é".into(), "100".into()]];
         assert_eq!(columns(&rows, &[false, true]), "fcfs    1\né     100\n");
+    }
+
+    #[test]
+    fn the_busiest_items_keep_their_order() {
+        assert_eq!(busiest(&[0.0, 3.0, 0.0, 1.0, 2.0], 3), [1, 3, 4]);
+        assert_eq!(busiest(&[0.0, 0.0, 1.0], 2), [0, 2]);
+        assert_eq!(busiest(&[1.0], 5), [0]);
     }
 }

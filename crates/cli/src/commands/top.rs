@@ -10,7 +10,7 @@ use headtime_serve::control::{TopExport, TopSample};
 use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
-use headtime_console::output::{columns_within, json, print_while_read, terminal_width};
+use headtime_console::output::{busiest, columns_within, json, print_while_read, terminal_size};
 use headtime_console::stop::Stop;
 
 /// Arguments of `headtime top`.
@@ -31,50 +31,85 @@ const SECOND: Duration = Duration::from_secs(1);
 /// object a second. Ends when its reader goes away.
 ///
 /// # Errors
-/// When no server answers, or it goes away.
+/// When no server answers, or the last one goes away.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let mut clients = arguments.server.choice.connect_all()?;
-    let mut sample = || -> Result<Vec<TopSample>, Failure> {
-        let one = |client| ask(client, "top", &serde_json::Value::Null);
-        clients.iter_mut().map(one).collect()
-    };
-    let mut before = sample()?;
+    let top = |client: &mut _| ask(client, "top", &serde_json::Value::Null);
+    let mut drives: Vec<(_, TopSample)> = Vec::new();
+    for mut client in arguments.server.choice.connect_all()? {
+        let first = top(&mut client)?;
+        drives.push((client, first));
+    }
     let in_place = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !arguments.server.json;
+    let mut ended = Vec::new();
     let mut left = arguments.seconds;
     while left != Some(0) && !stop.wait(SECOND) {
-        let now = sample()?;
-        let last: Vec<TopSample> =
-            now.iter().zip(&before).map(|(now, before)| now.since(before)).collect();
+        let last = step(&mut drives, &mut ended, top)?;
         let text = if arguments.server.json {
             last.iter().map(json).collect::<Result<Vec<_>, _>>()?.join("\n")
         } else {
             let clear = if in_place { CLEAR } else { "" };
-            let width = terminal_width().filter(|_| in_place).unwrap_or(usize::MAX);
-            let named = last.len() > 1;
+            let (width, lines) =
+                terminal_size().filter(|_| in_place).unwrap_or((usize::MAX, usize::MAX));
+            let named = last.len() + ended.len() > 1;
+            let lines = lines.saturating_sub(ended.len());
+            let shown = rows_for_each(&last, lines, if named { 4 } else { 2 });
             let tables: Vec<String> = last
                 .iter()
                 .map(|last| {
                     let drive = if named { format!("{}\n", last.drive) } else { String::new() };
-                    format!("{drive}{}", table(last, width))
+                    format!("{drive}{}", table(last, width, shown))
                 })
                 .collect();
-            format!("{clear}{}", tables.join("\n"))
+            format!("{clear}{}{}", tables.join("\n"), ended.concat())
         };
         if !print_while_read(&text)? {
             break;
         }
-        before = now;
         left = left.map(|left| left - 1);
     }
     Ok(())
 }
 
+/// The last interval of each drive. A drive whose server went away moves to `ended`.
+///
+/// # Errors
+/// When the last server goes away.
+fn step<C>(
+    drives: &mut Vec<(C, TopSample)>,
+    ended: &mut Vec<String>,
+    top: impl Fn(&mut C) -> Result<TopSample, Failure>,
+) -> Result<Vec<TopSample>, Failure> {
+    let mut last = Vec::new();
+    let mut nth = 0;
+    while let Some((client, before)) = drives.get_mut(nth) {
+        match top(client) {
+            Ok(now) => {
+                last.push(now.since(before));
+                *before = now;
+                nth += 1;
+            }
+            Err(failure) if drives.len() == 1 => return Err(failure),
+            Err(_) => ended.push(format!("{} is no longer served\n", drives.remove(nth).1.drive)),
+        }
+    }
+    Ok(last)
+}
+
 /// Clears the terminal and goes to its first place (ECMA-48).
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// The picture of one interval, without the least important columns where they do not fit.
-fn table(last: &TopSample, width: usize) -> String {
+/// The number of rows for the exports of each drive on a terminal of `lines`, with `others` lines
+/// beside them.
+fn rows_for_each(drives: &[TopSample], lines: usize, others: usize) -> usize {
+    let free = lines.saturating_sub(1 + drives.len() * others);
+    let all: usize = drives.iter().map(|drive| drive.exports.len()).sum();
+    if all <= free { usize::MAX } else { (free / drives.len().max(1)).max(1) }
+}
+
+/// The picture of one interval with at most `shown` rows, those of the busiest exports, and without
+/// the least important columns where they do not fit.
+fn table(last: &TopSample, width: usize, shown: usize) -> String {
     let seconds = last.interval_seconds.max(f64::MIN_POSITIVE);
     let busy: f64 =
         last.exports.iter().map(|export| export.disk_seconds).sum::<f64>() + last.scan_seconds;
@@ -94,14 +129,31 @@ fn table(last: &TopSample, width: usize) -> String {
         "",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    rows.extend(last.exports.iter().map(|export| row(export, seconds)));
+    // An export that waits without being served is not idle.
+    let uses: Vec<f64> = last
+        .exports
+        .iter()
+        .map(|export| export.disk_seconds + 1e-6 * export.in_flight as f64)
+        .collect();
+    let fits = last.exports.len() <= shown;
+    let indices = busiest(&uses, if fits { shown } else { shown - 1 });
+    rows.extend(indices.iter().map(|index| row(&last.exports[*index], seconds)));
+    let others = match last.exports.len() - indices.len() {
+        0 => String::new(),
+        count => format!(
+            "and {count} less busy, {:.1} % of the time\n",
+            100.0 * (uses.iter().sum::<f64>() - indices.iter().map(|i| uses[*i]).sum::<f64>())
+                / seconds
+        ),
+    };
     let mut right = [true; 13];
     (right[0], right[12]) = (false, false);
     // Maximum, errors, requests in flight, median, limit, MiB/s.
     const DISPENSABLE: [usize; 6] = [8, 11, 9, 6, 2, 5];
     let by_shares = if last.enforces_shares { "" } else { " (does not enforce shares)" };
     format!(
-        "policy {}{by_shares}, drive busy {:.0} %, scans {:.1} %, {} at the drive, {} queued\n{}",
+        "policy {}{by_shares}, drive busy {:.0} %, scans {:.1} %, {} at the drive, {} queued\n\
+            {}{others}",
         last.policy,
         100.0 * (busy / seconds).min(1.0),
         100.0 * last.scan_seconds / seconds,
@@ -122,7 +174,7 @@ fn row(export: &TopExport, seconds: f64) -> Vec<String> {
     };
     vec![
         export.name.clone(),
-        percent(export.reserve_percent),
+        percent(export.reserve_percent.filter(|reserved| *reserved > 0.0)),
         percent(export.limit_percent),
         format!("{:.1} %", 100.0 * export.disk_seconds / seconds),
         format!("{:.0}", export.requests as f64 / seconds),
@@ -166,16 +218,53 @@ mod tests {
             exports: vec![export],
             ..TopSample::default()
         };
-        let text = table(&last, usize::MAX);
+        let text = table(&last, usize::MAX, usize::MAX);
         assert!(text.starts_with("policy utilization, drive busy 25 %, scans 0.0 %"), "{text}");
         let line = text.lines().last().expect("a line for the export");
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>().join(" "),
             "vm1 25 % – 25.0 % 100 1.0 1.0 20.0 20.0 7 0 0 at its limit"
         );
-        let narrow = table(&last, 60);
+        let narrow = table(&last, 60, usize::MAX);
         assert!(narrow.lines().skip(1).all(|line| line.chars().count() <= 60), "{narrow}");
         assert!(narrow.contains("vm1") && narrow.contains("p99 ms"), "{narrow}");
         assert!(!narrow.contains("max ms"), "{narrow}");
+    }
+    #[test]
+    fn a_low_terminal_shows_the_busiest_exports_and_counts_the_others() {
+        let export = |nth: u32| TopExport {
+            name: format!("vm{nth}"),
+            disk_seconds: if nth == 28 { 0.5 } else { 0.0 },
+            in_flight: u64::from(nth == 29),
+            reserve_percent: Some(0.0),
+            ..TopExport::default()
+        };
+        let last = TopSample {
+            interval_seconds: 1.0,
+            exports: (0..30).map(export).collect(),
+            ..TopSample::default()
+        };
+        let shown = rows_for_each(std::slice::from_ref(&last), 24, 2);
+        let text = table(&last, 80, shown);
+        assert_eq!(text.lines().count(), 23, "{text}");
+        assert!(text.contains("vm28") && text.contains("vm29"), "{text}");
+        assert!(!text.contains(" 0 %"), "nothing is reserved: {text}");
+        assert!(text.ends_with("and 10 less busy, 0.0 % of the time\n"), "{text}");
+        assert_eq!(rows_for_each(&[last.clone(), last.clone()], 24, 4), 7);
+        assert_eq!(rows_for_each(&[last], 32 + 1, 2), usize::MAX);
+    }
+    #[test]
+    fn a_server_that_ends_leaves_the_others() {
+        let drive = |name: &str| TopSample { drive: name.to_owned(), ..TopSample::default() };
+        let mut drives = vec![(true, drive("a")), (false, drive("b")), (true, drive("c"))];
+        let top = |answers: &mut bool| {
+            let gone = || Failure::Failed(anyhow::anyhow!("it is gone"));
+            answers.then(TopSample::default).ok_or_else(gone)
+        };
+        let mut ended = Vec::new();
+        assert_eq!(step(&mut drives, &mut ended, top).expect("two answer").len(), 2);
+        assert_eq!(ended, ["b is no longer served\n"]);
+        drives.iter_mut().for_each(|(answers, _)| *answers = false);
+        assert!(step(&mut drives, &mut ended, top).is_err());
     }
 }

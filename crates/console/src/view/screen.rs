@@ -15,8 +15,9 @@ use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table};
 
-use super::Moment;
+use super::{LiveVolume, Moment};
 use crate::figures::{DriveFigures, show_ms, show_percent};
+use crate::output::busiest;
 
 /// The colors of the parts of disk time, in the order of [`crate::figures::DiskTimeShares::parts`],
 /// and characters that tell them apart without color.
@@ -169,6 +170,7 @@ fn draw_head(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
     };
     let [left, right] =
         Layout::horizontal([Constraint::Min(0), Constraint::Length(time.len() as u16)])
+            .spacing(1)
             .areas(title);
     frame.render_widget(Paragraph::new(moment.title.as_str()).bold(), left);
     frame.render_widget(Paragraph::new(time).alignment(Alignment::Right), right);
@@ -188,26 +190,21 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let mut facts = vec![
-        Span::from("policy ").dim(),
-        Span::from(drive.policy.clone()).bold(),
-        Span::from("   outstanding ").dim(),
-        Span::from(format!("{:.1}", drive.outstanding)),
-        Span::from("   busy ").dim(),
-        Span::from(show_percent(drive.utilization)),
+        ("policy ", Span::from(drive.policy.clone()).bold()),
+        ("outstanding ", Span::from(format!("{:.1}", drive.outstanding))),
+        ("busy ", Span::from(show_percent(drive.utilization))),
     ];
     if let Some(late) = drive.lateness {
-        facts.extend([
-            Span::from("   emulation late p99 ").dim(),
-            Span::from(format!("{:.0} µs", late.p99_us)),
-        ]);
+        facts.push(("emulation late p99 ", Span::from(format!("{:.0} µs", late.p99_us))));
     }
     if let Some(belief) = drive.belief {
-        facts.extend([
-            Span::from("   prediction error ").dim(),
-            Span::from(format!("{:.0} µs rms", belief.rms_error_us)),
-        ]);
+        facts.push(("prediction error ", Span::from(format!("{:.0} µs rms", belief.rms_error_us))));
     }
-    let mut lines = vec![Line::from(facts)];
+    let facts: Vec<_> =
+        facts.into_iter().map(|(name, value)| [Span::from(name).dim(), value]).collect();
+    let fits = |line: &Line<'_>| line.width() <= usize::from(inner.width);
+    let first = |count| spaced(facts.iter().take(count).cloned());
+    let mut lines = vec![(1..=facts.len()).rev().map(first).find(fits).unwrap_or_default()];
     if let Some(split) = drive.disk_time {
         let (mut bar, mut legend) = (Vec::new(), Vec::new());
         let width = f64::from(inner.width);
@@ -221,25 +218,49 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
                 Style::new().fg(color),
             ));
             cells_before = cells.max(cells_before);
-            legend.extend([
+            legend.push([
                 Span::styled(format!("{pattern} "), Style::new().fg(color)),
-                Span::from(format!("{part} {}   ", show_percent(share))),
+                Span::from(format!("{part} {}", show_percent(share))),
             ]);
         }
-        lines.extend([Line::from(bar), Line::from(legend)]);
+        // The largest parts have room first.
+        let shares = split.parts().map(|(_, share)| share);
+        let largest = |count| {
+            let indices = busiest(&shares, count);
+            spaced(indices.into_iter().map(|index| legend[index].clone()))
+        };
+        let legend = (1..=legend.len()).rev().map(largest).find(fits).unwrap_or_default();
+        lines.extend([Line::from(bar), legend]);
     }
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
+/// Pairs of name and value in one line.
+fn spaced(items: impl Iterator<Item = [Span<'static>; 2]>) -> Line<'static> {
+    let spans = items.enumerate().flat_map(|(nth, [name, value])| {
+        [Span::from(if nth == 0 { "" } else { "   " }), name, value]
+    });
+    Line::from(spans.collect::<Vec<_>>())
+}
+
 fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
+    // Below the title and the column heads, above an empty line. A volume that waits is not idle.
+    let room = usize::from(area.height.saturating_sub(2));
+    let uses: Vec<f64> = (moment.volumes.iter())
+        .map(|volume| volume.last.iops + volume.last.in_flight as f64)
+        .collect();
+    let all = moment.volumes.len();
+    let indices = busiest(&uses, if all <= room { all } else { room.saturating_sub(1) });
+    let others = (indices.len() < all).then(|| format!("and {} more", all - indices.len()));
     let longest =
-        moment.volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0).clamp(6, 24)
+        moment.volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0).clamp(12, 24)
             as u16;
     let shown = shown_columns(area.width.saturating_sub(longest));
     let shown_header = shown.iter().map(|column| cell(COLUMNS[*column].0.to_string(), true));
     let header = Row::new(std::iter::once(cell("volume".to_string(), false)).chain(shown_header))
         .style(Style::new().add_modifier(Modifier::DIM));
-    let rows = moment.volumes.iter().map(|volume| {
+    let rows = indices.iter().map(|index| {
+        let volume = &moment.volumes[*index];
         let (last, total) = (&volume.last, &volume.total);
         let (missed, all_missed) = if volume.deadline_ms.is_some() {
             (
@@ -260,8 +281,8 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
                 Style::new()
             }
         };
-        let name =
-            cell(volume.name.clone(), false).style(Style::new().add_modifier(Modifier::BOLD));
+        let name = cell(cut(&volume.name, longest.into()), false)
+            .style(Style::new().add_modifier(Modifier::BOLD));
         let cells = [
             cell(format!("{:.1}", last.mib_per_second), true),
             cell(format!("{:.1}", last.iops), true),
@@ -278,7 +299,7 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
     });
     let widths = shown.iter().map(|column| COLUMNS[*column].1);
     let widths = std::iter::once(longest).chain(widths).map(Constraint::Length);
-    let table = Table::new(rows, widths)
+    let table = Table::new(rows.chain(others.map(|text| Row::new([cell(text, false)]))), widths)
         .header(header)
         .column_spacing(1)
         .block(Block::new().borders(Borders::TOP).title(" last second "));
@@ -314,22 +335,38 @@ fn shown_columns(width: u16) -> Vec<usize> {
     shown
 }
 
+/// A name in at most `width` characters.
+fn cut(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return name.to_owned();
+    }
+    name.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
 fn cell(text: String, right: bool) -> Cell<'static> {
     let line = Line::from(text);
     Cell::from(if right { line.alignment(Alignment::Right) } else { line })
 }
 
+/// The minimum width of a volume's curve; on a narrower screen only the busiest have one.
+const MIN_CURVE_WIDTH: u16 = 18;
+
 fn draw_curves(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
     if moment.volumes.is_empty() || area.height < 3 {
         return;
     }
-    let areas =
-        Layout::horizontal(vec![Constraint::Fill(1); moment.volumes.len()]).spacing(1).split(area);
-    for (volume, area) in moment.volumes.iter().zip(areas.iter()) {
-        let peak = volume.history_mib_per_second.iter().copied().fold(0.0, f64::max);
-        let block = Block::new()
-            .borders(Borders::TOP)
-            .title(format!(" {} (peak {peak:.1} MiB/s) ", volume.name));
+    let peak =
+        |volume: &LiveVolume| volume.history_mib_per_second.iter().copied().fold(0.0, f64::max);
+    let peaks: Vec<f64> = moment.volumes.iter().map(peak).collect();
+    let indices = busiest(&peaks, usize::from(area.width / MIN_CURVE_WIDTH).max(1));
+    let areas = Layout::horizontal(vec![Constraint::Fill(1); indices.len()]).spacing(1).split(area);
+    for (index, area) in indices.into_iter().zip(areas.iter()) {
+        let (volume, peak) = (&moment.volumes[index], peaks[index]);
+        let titles = [format!(" {} (peak {peak:.1} MiB/s) ", volume.name), volume.name.clone()];
+        let title =
+            titles.into_iter().find(|title| title.chars().count() <= usize::from(area.width));
+        let title = title.unwrap_or_else(|| cut(&volume.name, area.width.into()));
+        let block = Block::new().borders(Borders::TOP).title(title);
         let newest = usize::from(area.width).min(volume.history_mib_per_second.len());
         // Sparkline wants whole numbers; a thousandth of a MiB/s is fine enough.
         let bars: Vec<u64> = volume
@@ -348,7 +385,9 @@ fn draw_curves(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{DiskTimeShares, VolumeSample, VolumeTotals};
+    use crate::figures::{
+        BeliefFigures, DiskTimeShares, LatenessFigures, VolumeSample, VolumeTotals,
+    };
     use crate::view::{HISTORY, LiveVolume};
     use ratatui::backend::TestBackend;
 
@@ -395,8 +434,12 @@ mod tests {
     }
 
     fn painted(width: u16, height: u16) -> String {
+        painted_of(&moment(), width, height)
+    }
+
+    fn painted_of(moment: &Moment, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a test terminal");
-        terminal.draw(|frame| draw(frame, &moment())).expect("painted");
+        terminal.draw(|frame| draw(frame, moment)).expect("painted");
         terminal.backend().to_string()
     }
 
@@ -429,6 +472,39 @@ mod tests {
         }
         assert!(!screen.contains("all p99 ms"), "it does not fit:\n{screen}");
         assert!(screen.contains("█▓") && screen.contains("▓▒"), "{screen}");
+    }
+
+    #[test]
+    fn nothing_is_cut_in_the_middle() {
+        let mut moment = moment();
+        moment.title = "headtime serve  emulated:nearline-20tb".into();
+        moment.drive.lateness = Some(LatenessFigures { p99_us: 69.0, ..Default::default() });
+        moment.drive.belief = Some(BeliefFigures { rms_error_us: 29.0, ..Default::default() });
+        moment.volumes[1].name = "a-name-of-more-than-twenty-letters".into();
+        let screen = painted_of(&moment, 40, 24);
+        assert!(screen.contains("nearl 9 of 30 s"), "{screen}");
+        assert!(!screen.contains("emulation late"), "it does not fit:\n{screen}");
+        assert!(screen.contains("█ seek 40 %   ▓ rotate 35 %"), "{screen}");
+        assert!(!screen.contains("▒ tr") && screen.contains("a-name-of-more-tha…"), "{screen}");
+        let screen = painted_of(&moment, 80, 24);
+        assert!(screen.contains("late p99 69 µs") && !screen.contains("pred"), "{screen}");
+    }
+
+    #[test]
+    fn more_volumes_than_lines_leave_out_the_idle_ones() {
+        let mut moment = moment();
+        moment.volumes = (0..30)
+            .map(|nth| {
+                let mut volume = LiveVolume { name: format!("vm{nth}"), ..LiveVolume::default() };
+                let busy = if nth == 29 { 40.0 } else { 0.0 };
+                let last = VolumeSample { iops: busy, mib_per_second: busy, ..Default::default() };
+                volume.push(last, VolumeTotals::default());
+                volume
+            })
+            .collect();
+        let screen = painted_of(&moment, 80, 24);
+        assert!(screen.contains("vm29") && screen.contains("more"), "{screen}");
+        assert!(screen.contains("q stops"), "{screen}");
     }
 
     #[test]
