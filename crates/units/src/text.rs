@@ -33,7 +33,17 @@ pub enum ParseUnitError {
         /// A text that would have been accepted.
         example: &'static str,
     },
-    /// The value is finer than the base unit, too large, or outside its range.
+    /// The value is outside its range.
+    #[error("`{text}` is out of range ({range}); write a value such as `{example}`")]
+    OutOfRange {
+        /// The text as given.
+        text: String,
+        /// The first and the last accepted value.
+        range: &'static str,
+        /// A text that would have been accepted.
+        example: &'static str,
+    },
+    /// The value is finer than the base unit or too large.
     #[error(
         "`{text}` is not a whole number of {base} within range; write a value such as `{example}`"
     )]
@@ -93,12 +103,8 @@ const TIMES: Family = Family {
     example: "100ms",
 };
 
-const SHARES: Family = Family {
-    units: &[("%", 10_000_000)],
-    expected: "%",
-    base: "billionths from 0 % to 100 %",
-    example: "25%",
-};
+const SHARES: Family =
+    Family { units: &[("%", 10_000_000)], expected: "%", base: "billionths", example: "25%" };
 
 /// A size such as `4KiB`, `1.5GiB`, `20TB` or a bare number of bytes. `K`, `M`, `G`, `T` alone are
 /// the binary units, as fio and qemu read them.
@@ -122,13 +128,13 @@ pub fn parse_nanos(text: &str) -> Result<Nanos, ParseUnitError> {
 /// # Errors
 /// See [`ParseUnitError`].
 pub fn parse_share(text: &str) -> Result<Share, ParseUnitError> {
-    let not_whole = || ParseUnitError::NotWhole {
+    let out_of_range = || ParseUnitError::OutOfRange {
         text: text.to_string(),
-        base: SHARES.base,
+        range: "0 % to 100 %",
         example: SHARES.example,
     };
     let billionths = parse(text, &SHARES)?;
-    u32::try_from(billionths).ok().and_then(Share::from_billionths).ok_or_else(not_whole)
+    u32::try_from(billionths).ok().and_then(Share::from_billionths).ok_or_else(out_of_range)
 }
 
 fn parse(text: &str, family: &Family) -> Result<u64, ParseUnitError> {
@@ -233,6 +239,8 @@ mod tests {
         for text in ["101%", "25", "0.25", "-1%", "500%"] {
             assert!(parse_share(text).is_err(), "{text:?} was accepted");
         }
+        let message = parse_share("101%").expect_err("more than the whole").to_string();
+        assert_eq!(message, "`101%` is out of range (0 % to 100 %); write a value such as `25%`");
     }
 
     #[test]
