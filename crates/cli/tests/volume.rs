@@ -59,6 +59,9 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     for expected in ["EXPORT", "b@bulk", "50 %", "100 ms", "idle"] {
         assert!(said.contains(expected), "{expected} is not in\n{said}");
     }
+    let class = said.lines().find(|line| line.starts_with("b@bulk")).expect("it is listed");
+    let class = class.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(class.starts_with("b@bulk – 10 % "), "it has no reservation: {class}");
     let (code, said) = volume(&["grow", "a", "+8MiB"]);
     assert!(
         code == Some(0)
