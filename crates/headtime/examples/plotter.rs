@@ -8,6 +8,7 @@
 //! `MEMBERS` (1). `plotter.c` and `plotter.py` in `crates/c` and `crates/python` do the same.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,18 @@ const AHEAD: Duration = Duration::from_secs(2);
 /// The blocks of a batch, and its maximum number of reads, for 12 drives.
 const BATCH: (u64, u64) = (3840, 2000);
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    // A returned error would be printed for programmers; its text has the remedy.
+    run().map_or_else(
+        |error| {
+            eprintln!("plotter: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name =
         arguments.first().ok_or("usage: plotter DRIVE [SECONDS [MEMBERS [SETTING=VALUE]]]")?;
@@ -36,6 +48,10 @@ fn main() -> Result<()> {
         options = options.set(name, value)?;
     }
     let drive = options.open(name)?;
+    let (bytes, min) = (drive.capacity(), 4 * BLOCK * (BATCH.0 * members / 12).max(64));
+    if bytes < min {
+        return Err(format!("{name}: {bytes} bytes are too few, expected at least {min}").into());
+    }
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let (drive, over) = (&drive, &over);
