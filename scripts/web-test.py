@@ -145,6 +145,8 @@ def check_looks(page, folder):
             seen = page.value("events.length")
             page.wait_for(f"events.length > {seen} || events.length > 100")
             assert page.value("document.documentElement.scrollWidth") <= width, f"wider than {width}"
+            rows = "[...document.querySelectorAll('#tables tr')].map(e => e.offsetHeight)"
+            assert page.value(f"Math.max(...{rows})") <= 140, "a row of the figures is taller than six lines"
             papers.add(page.value("getComputedStyle(document.body).backgroundColor"))
             page.screenshot(os.path.join(folder, f"{width}-{scheme}.png"))
     assert len(papers) == 2, papers
