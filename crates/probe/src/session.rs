@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache_model::is_read_ahead;
 use crate::clock::Clock;
 use crate::measurement::{ConcurrentReads, Measurement, Rewrite, TimedCommand};
+use crate::numbers::{part, wrap};
 use crate::random::Random;
 
 /// The reason why an experiment stops before its end.
@@ -74,7 +75,8 @@ pub(crate) struct DriveTiming {
     /// The index of the next of them.
     pub(crate) next_reference: usize,
     pub(crate) hits: CacheHits,
-    /// The last commands of the finished experiments, at most [`CacheHits::eviction_reads`].
+    /// The last commands of the finished experiments: with those that evicted nothing, as many as
+    /// include [`CacheHits::eviction_reads`] others.
     pub(crate) recent: Vec<TimedCommand>,
 }
 
@@ -86,8 +88,23 @@ impl DriveTiming {
     /// Keeps the last commands of a finished experiment.
     pub(crate) fn note_recent(&mut self, commands: &[TimedCommand]) {
         let max = self.hits.eviction_reads as usize;
-        self.recent.extend_from_slice(&commands[commands.len().saturating_sub(max)..]);
-        self.recent.drain(..self.recent.len().saturating_sub(max));
+        self.recent.extend_from_slice(commands);
+        let recent = &self.recent;
+        let evicting = (0..recent.len()).rev().filter(|at| {
+            let before = at.checked_sub(1).map(|before| &recent[before]);
+            self.evicts(before, &recent[*at])
+        });
+        let first = match max {
+            0 => recent.len(),
+            _ => evicting.take(max).last().unwrap_or(0),
+        };
+        self.recent.drain(..first);
+    }
+
+    /// True if a command took another segment of the cache than the one `before` it.
+    fn evicts(&self, before: Option<&TimedCommand>, command: &TimedCommand) -> bool {
+        !self.may_be_hit(command)
+            && before.is_none_or(|before| before.extent.end() != command.extent.start)
     }
 
     /// The standard deviation of one reading of an angle, in revolutions.
@@ -112,6 +129,9 @@ pub(crate) struct Session<'a> {
     pub(crate) drive: DriveTiming,
     /// Sentences for the report.
     pub(crate) remarks: Vec<String>,
+    /// The angles of hits that were computed from other sectors of their tracks, by the number of
+    /// the command, rising.
+    computed: Vec<(usize, f64)>,
 }
 
 /// The angle at which the read of a sector completed.
@@ -142,6 +162,10 @@ const BEFORE: [u64; 3] = [4, 16, 64];
 const BEFORE_TURNS: f64 = 0.008;
 /// The number of overruns after which their success is judged.
 const ENOUGH_OVERRUNS: u32 = 3;
+/// The share by which a track may be longer than assumed, and the largest deviation of two sectors
+/// of one track, in revolutions; a skew is larger.
+const TRACK_SLACK: f64 = 1.1;
+const SAME_TRACK_TURNS: f64 = 0.01;
 /// The number of attempts to read a sector from the media.
 const TRIES: u32 = 6;
 
@@ -153,7 +177,16 @@ impl<'a> Session<'a> {
         seed: u64,
     ) -> Self {
         let random = Random::new(seed, drive.step);
-        Self { commands, next: 0, batches, next_batch: 0, random, drive, remarks: Vec::new() }
+        Self {
+            commands,
+            next: 0,
+            batches,
+            next_batch: 0,
+            random,
+            drive,
+            remarks: Vec::new(),
+            computed: Vec::new(),
+        }
     }
 
     /// The number of results that the run did not use; they belong to another experiment.
@@ -274,6 +307,98 @@ impl<'a> Session<'a> {
         Err(Interruption::Failed(format!(
             "sector {lba} could not be read from the media in {TRIES} tries; it may be defective"
         )))
+    }
+
+    /// Like [`Session::angle`], of a sector on a track of `density` sectors per revolution. If the
+    /// drive keeps whole tracks and holds the sector, its angle is computed from a recent reading
+    /// of the same track, which costs no eviction.
+    pub(crate) fn angle_of_track(&mut self, lba: u64, density: f64) -> Attempt<AngleSample> {
+        if self.drive.hits.keeps_tracks
+            && let Some(seen) = self.try_angle_of_track(lba, density)?
+        {
+            return Ok(seen);
+        }
+        self.angle(lba)
+    }
+
+    /// Like [`Session::angle_of_track`]; none if an eviction would be needed.
+    pub(crate) fn try_angle_of_track(
+        &mut self,
+        lba: u64,
+        density: f64,
+    ) -> Attempt<Option<AngleSample>> {
+        if let Some(seen) = self.try_angle(lba)? {
+            return Ok(Some(seen));
+        }
+        let hit = self.last().filter(|_| self.drive.hits.keeps_tracks);
+        let hit = hit.filter(TimedCommand::succeeded);
+        let Some((command, turns)) = hit.zip(self.turns_by_track(lba, density)) else {
+            return Ok(None);
+        };
+        self.computed.push((self.next - 1, turns));
+        Ok(Some(AngleSample { turns, command }))
+    }
+
+    /// The angle of a sector that the last command found in the cache of a drive that keeps whole
+    /// tracks; none if it may lie on either of two tracks that are cached.
+    ///
+    /// Since its track was last read, fewer than [`CacheHits::eviction_reads`] commands have taken
+    /// another segment. Tracks rise with their addresses, so it is the track of the next lower one
+    /// of the sectors read since, or of the next higher one.
+    fn turns_by_track(&self, lba: u64, density: f64) -> Option<f64> {
+        let here = self.next.checked_sub(1)?;
+        let mut evicting = self.drive.hits.eviction_reads;
+        let reach = (density * TRACK_SLACK) as u64 + 1;
+        let recent = &self.drive.recent;
+        let at = |place: usize| {
+            recent.get(place).unwrap_or_else(|| &self.commands[place - recent.len()])
+        };
+        let (mut below, mut above): (Option<(u64, Option<f64>)>, _) = (None, None);
+        let closer = |found: Option<(u64, Option<f64>)>, here: u64| {
+            found.is_none_or(|(there, turns)| {
+                here.abs_diff(lba) < there.abs_diff(lba) || here == there && turns.is_none()
+            })
+        };
+        for place in (0..recent.len() + here).rev() {
+            let (command, number) = (at(place), place.checked_sub(recent.len()));
+            let (first, end) = (command.extent.start.get(), command.extent.end().get());
+            if self.drive.evicts(place.checked_sub(1).map(at), command) {
+                if evicting == 0 {
+                    break;
+                }
+                evicting -= 1;
+            }
+            if !command.succeeded() || end + reach <= lba || lba + reach <= first {
+                continue;
+            }
+            let computed =
+                || self.computed.iter().find(|(hit, _)| Some(*hit) == number).map(|hit| hit.1);
+            let turns = match end - first {
+                1 if !self.may_be_hit(command) => Some(self.sample(*command).turns),
+                1 => computed(),
+                // It may cover the end of a track.
+                _ => None,
+            };
+            if end <= lba + 1 && closer(below, end - 1) {
+                below = Some((end - 1, turns));
+            } else if first > lba && closer(above, first) {
+                above = Some((first, turns));
+            } else if first < lba && lba + 1 < end {
+                return None;
+            }
+        }
+        let to = |(from, turns): (u64, f64)| part(turns + (lba as f64 - from as f64) / density);
+        let known = |(place, turns): (u64, Option<f64>)| turns.map(|turns| (place, turns));
+        match (below.map(known), above.map(known)) {
+            (Some(one), None) | (None, Some(one)) => one.map(to),
+            (Some(Some(below)), Some(Some(above))) => {
+                // The same track, if the angles are as far apart as the sectors.
+                let apart = (above.0 - below.0) as f64 / density;
+                (apart < 1.0 && wrap(above.1 - below.1 - apart).abs() < SAME_TRACK_TURNS)
+                    .then(|| to(below))
+            }
+            _ => None,
+        }
     }
 
     /// True if at least half of the overruns have dropped their sector. The drive may put the
@@ -462,7 +587,37 @@ impl<'a> Session<'a> {
 mod tests {
     use crate::bench::{Bench, plain};
     use crate::clock::Clock;
+    use crate::numbers::wrap;
     use headtime_sim::DriveTruth;
+
+    #[test]
+    fn a_drive_that_keeps_whole_tracks_shows_their_ends_with_few_evictions() {
+        let mut profile = plain("atlas10k@p2");
+        if let Some(cache) = &mut profile.cache {
+            cache.segments = 20;
+        }
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 5).expect("a drive"));
+        let hits = &mut bench.drive.hits;
+        (hits.eviction_reads, hits.limit_ns, hits.keeps_tracks) = (27, 500_000.0, true);
+        let zone = bench.results.layout.zones[0].clone();
+        let before = bench.drive.now;
+        for track in [5, 40, 41] {
+            let (start, end) = (zone.track_start(track), zone.track_start(track + 1));
+            bench.run(5, |session, _| {
+                // The second of the two tracks is read first, so that both are cached.
+                for lba in [end, start + 9, end - 3, end - 1, end + 2, end, start, end - 2] {
+                    let seen = session.angle_of_track(lba, zone.sectors_per_track as f64)?;
+                    let off = wrap(seen.turns - zone.angle(lba));
+                    assert!(off.abs() < 0.004, "sector {lba} of track {track} is off by {off}");
+                }
+                Ok(())
+            });
+        }
+        // An eviction takes some 0.14 s. Two tracks were read together, and once their common
+        // border had to be evicted.
+        let ms = bench.drive.now.saturating_since(before).as_ns() / 1_000_000;
+        assert!(ms < 1_500, "{ms} ms");
+    }
 
     #[test]
     fn with_noisy_times_a_cached_sector_is_evicted_and_read_again() {

@@ -303,3 +303,17 @@ fn spares_of_half_a_track_and_more_after_each_group_are_recognized() {
     }
     expect_recognized(&cases);
 }
+
+#[test]
+fn a_drive_that_keeps_many_whole_tracks_is_recognized_in_time() {
+    let mut profile = small("deskstar34gxp", 4, 8, 300);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.spares, zone.reserved) = (500, 5 * u64::from(zone.sectors_per_track));
+        zone.reserved *= u64::from(number > 0);
+    }
+    let cache = profile.cache.as_mut().expect("a cache");
+    (cache.segments, cache.segment_sectors) = (60, 1_000);
+    (cache.whole_track, cache.read_ahead_sectors) = (true, 0);
+    // With an eviction for each reading, five minutes are not enough for the zones.
+    expect_recognized(&[("60 tracks kept".into(), profile)]);
+}

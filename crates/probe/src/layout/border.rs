@@ -72,7 +72,7 @@ pub(crate) fn count(
     place: CountAt,
 ) -> Attempt<Option<Counted>> {
     let mut count = Count { zone, track, place, reads: 0, uncertainty: 0, seen: Vec::new() };
-    let known = match (count.side(session, 0)?, count.side(session, 1)?) {
+    let known = match count.both_sides(session)? {
         (Side::After, Side::Before) => Some(0),
         (Side::After, Side::After) => count.further(session, 1)?,
         (Side::Before, Side::Before) => count.nearer(session, 0)?,
@@ -112,6 +112,11 @@ pub(crate) fn is_short_by_at_most(
     }
     let mut count =
         Count { zone, track, place: CountAt::Track, reads: 0, uncertainty: 0, seen: Vec::new() };
+    if session.drive.hits.keeps_tracks {
+        let sides = count.both_sides(session)?;
+        return Ok(sides.0 == Side::After
+            && (sides.1 == Side::Before || count.side(session, most + 1)? == Side::Before));
+    }
     Ok(count.side(session, 0)? == Side::After
         && (count.side(session, 1)? == Side::Before
             || count.side(session, most + 1)? == Side::Before))
@@ -130,7 +135,8 @@ pub(crate) fn middle_deviation(
         let lba = zone
             .lba_from(track * zone.sectors_per_track + third + session.random.below(third.max(1)));
         let lba = lba.min(session.drive.capacity - 1);
-        let seen = match session.try_angle(lba)? {
+        let density = zone.sectors_per_track as f64;
+        let seen = match session.try_angle_of_track(lba, density)? {
             Some(seen) => seen,
             // A cache that keeps whole tracks holds every sector of it.
             None => session.angle(lba)?,
@@ -150,6 +156,17 @@ pub(crate) fn middle_deviation(
 }
 
 impl Count<'_> {
+    /// The sides of the first sectors of the next track if none and if one more is skipped. If the
+    /// drive keeps whole tracks, the track itself is read first: if it is cached, a hit still tells
+    /// that the sector lies on it.
+    fn both_sides(&mut self, session: &mut Session) -> Attempt<(Side, Side)> {
+        if session.drive.hits.keeps_tracks {
+            let one = self.side(session, 1)?;
+            return Ok((self.side(session, 0)?, one));
+        }
+        Ok((self.side(session, 0)?, self.side(session, 1)?))
+    }
+
     /// The side of the boundary that the first sector of the next track lies on, if `extra` more
     /// are skipped.
     fn side(&mut self, session: &mut Session, extra: i64) -> Attempt<Side> {
@@ -166,12 +183,13 @@ impl Count<'_> {
                 return Ok(Side::Elsewhere);
             };
             self.reads += 1;
-            let seen = match (self.place, session.try_angle(lba)?) {
+            let density = self.zone.sectors_per_track as f64;
+            let seen = match (self.place, session.try_angle_of_track(lba, density)?) {
                 (_, Some(seen)) => seen,
                 (CountAt::Around, None) => continue,
                 (CountAt::Track, None) => session.angle(lba)?,
             };
-            let sector = 1.0 / self.zone.sectors_per_track as f64;
+            let sector = 1.0 / density;
             // Spares that are known may lie between the two, whole tracks among them.
             let (end, start) = (
                 self.zone.angle(border.saturating_sub(1).max(self.zone.first_lba)),

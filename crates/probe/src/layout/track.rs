@@ -22,6 +22,9 @@ const MAX_LATE: u32 = 2;
 /// A track that spares leave so small a part of, or less, does not show. If times are noisy, a half
 /// is needed.
 const FEW_LEFT: u64 = 16;
+/// The number of parts into which a range with a track's end is divided if the drive keeps whole
+/// tracks.
+const STRIDES: u64 = 16;
 /// The most sectors of a track that a profile can have.
 const MAX_SECTORS: u64 = 65_535;
 
@@ -168,7 +171,12 @@ fn is_on_by_fresh_reading(
 /// few are tried downwards.
 pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u64 {
     let middle = low + (high - low) / 2;
-    if session.drive.hits.eviction_reads == 0 || session.drive.hits.keeps_tracks {
+    if session.drive.hits.keeps_tracks {
+        // A sector of the lower track is a hit, which costs little; one of the upper track leaves
+        // both cached, and the next reading costs an eviction.
+        return low + ((high - low) / STRIDES).max(1);
+    }
+    if session.drive.hits.eviction_reads == 0 {
         return middle;
     }
     let held = CacheModel::near(session, low, high, density);
@@ -190,7 +198,8 @@ pub(crate) fn short_by(
     let end = zone.track_start(track + 1).min(session.drive.capacity);
     let is_on = |session: &mut Session, lba: u64| {
         for _ in 0..2 {
-            if wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)).abs() <= MIN_JUMP {
+            let turns = session.angle_of_track(lba, zone.sectors_per_track as f64)?.turns;
+            if wrap(turns - zone.angle_on(track, lba)).abs() <= MIN_JUMP {
                 return Ok(true);
             }
         }
@@ -270,7 +279,7 @@ pub(crate) fn on_same_track(
     let predicted = on.1 + (lba as f64 - on.0 as f64) / density;
     let (mut same, mut other) = (0.0, 0.0);
     for _ in 0..3 {
-        let off = wrap(session.angle(lba)?.turns - predicted);
+        let off = wrap(session.angle_of_track(lba, density)?.turns - predicted);
         (same, other) = (same + off.abs(), other + wrap(off - jump).abs());
         // A reading that fits neither side may be an outlier.
         if same.min(other) < 0.3 * jump.abs() {

@@ -93,6 +93,7 @@ impl Bench {
             match experiment(&mut session, &mut results) {
                 Ok(found) => {
                     (self.drive, self.results) = (session.drive, results);
+                    self.drive.note_recent(&commands);
                     self.drive.step += 1;
                     self.drive.now = self.at.now;
                     return found;
