@@ -305,6 +305,18 @@ fn spares_of_half_a_track_and_more_after_each_group_are_recognized() {
 }
 
 #[test]
+fn spares_of_as_many_tracks_in_each_zone_are_recognized_in_time() {
+    let mut profile = small("cheetah10k7", 4, 7, 20 * 60);
+    profile.geometry.band_cylinders = Some(60);
+    for zone in &mut profile.zones {
+        zone.spares = 2 * u64::from(zone.sectors_per_track);
+        zone.spare_cylinders = Some(120);
+    }
+    // If each group is examined as one of its own, the time does not suffice.
+    expect_recognized(&[("2 tracks after 2 bands".into(), profile)]);
+}
+
+#[test]
 fn a_drive_that_keeps_many_whole_tracks_is_recognized_in_time() {
     let mut profile = small("deskstar34gxp", 4, 8, 300);
     for (number, zone) in (0..).zip(&mut profile.zones) {

@@ -46,6 +46,7 @@ pub(crate) use zone_model::{MAX_HEADS, Pattern, ZoneModel};
 
 use slips::SlipInterval;
 use track_list::TrackList;
+use zone_model::{SpareGroups, UsualGroups};
 
 use crate::seek::SurfaceSearch;
 
@@ -72,11 +73,11 @@ impl LayoutResult {
         (self.slips.0 as f64 + 1.0) / (self.slips.1 as f64 + 1e6)
     }
 
-    /// Tracks and spares of the groups of the last zone that has some.
-    fn usual_groups(&self) -> Option<(u64, u64)> {
+    /// The groups of the last zone that has some.
+    fn usual_groups(&self) -> Option<UsualGroups> {
         let of_zone = |zone: &ZoneModel| {
-            let groups = zone.groups?;
-            Some(((groups.lbas + groups.spares) / zone.sectors_per_track, groups.spares))
+            let (SpareGroups { lbas, spares }, length) = (zone.groups?, zone.sectors_per_track);
+            Some(UsualGroups { tracks: (lbas + spares) / length, spares, length })
         };
         self.zones.iter().rev().find_map(of_zone)
     }

@@ -23,7 +23,7 @@ use super::track_list::{
     usual_step,
 };
 use super::walk::{continues_to, count_up_to, first_deviation, likely_slips, record_skip};
-use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, ZoneModel};
+use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, UsualGroups, ZoneModel};
 use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
@@ -56,6 +56,10 @@ const ROUND_READS: u64 = 32;
 /// The first tracks of a zone were misidentified if their readings deviate from its steps by more
 /// than this many deviations of one reading.
 const UNEVEN_NOISE: f64 = 4.0;
+/// The largest deviation of two neighboring sectors of a track: in sectors, and in deviations of a
+/// reading.
+const SAME_TRACK: f64 = 1.5;
+const JUMP_NOISE: f64 = 8.0;
 /// The number of first tracks of a zone, of which three in four have to match its steps.
 const HELD_TRACKS: u64 = 8;
 
@@ -80,7 +84,7 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     let sectors = sectors_of_revolution(session, &tracks, length)?;
     if sectors > length && zone.groups.is_none() {
         // Each track has spares: begin again with them.
-        let groups = Some((1, sectors - length));
+        let groups = Some(UsualGroups { tracks: 1, spares: sectors - length, length: sectors });
         let mut zone = begin(session, layout, 0, None, length as f64, Pattern::PLAIN, groups, 0)?;
         zone.groups_presumed = false;
         layout.zones = vec![zone];
@@ -399,7 +403,7 @@ pub(crate) fn begin_next(
     about: f64,
 ) -> Attempt<()> {
     let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
-    // Assume the groups of a zone before here too: as many tracks, as many spares.
+    // Assume the groups of a zone before here too.
     let groups = layout.usual_groups();
     let steps = layout.zones.last().map_or([0.0; 3], |before| before.steps);
     let sectors = match sectors {
@@ -528,7 +532,7 @@ fn begin(
     sectors: Option<u64>,
     about: f64,
     pattern: Pattern,
-    groups: Option<(u64, u64)>,
+    groups: Option<UsualGroups>,
     before: u64,
 ) -> Attempt<ZoneModel> {
     let (lba, sectors_per_track, reserved) = match sectors {
@@ -536,13 +540,13 @@ fn begin(
         None => first_tracks(session, lba, about)?,
     };
     // Tracks with spares of their own are shorter than a revolution.
-    let on_each = groups.filter(|(tracks, _)| *tracks == 1).map_or(0, |(_, spares)| spares);
+    let on_each = groups.filter(|groups| groups.tracks == 1).map_or(0, |groups| groups.spares);
     let sectors_per_track = sectors_per_track + on_each;
     let mut zone = ZoneModel::new(pattern, lba, sectors_per_track);
-    zone.groups = groups
-        .map(|(tracks, spares)| SpareGroups { lbas: tracks * sectors_per_track - spares, spares });
-    (zone.groups_presumed, zone.usual_groups) = (groups.is_some(), groups);
     zone.reserved = before * sectors_per_track + reserved;
+    if let Some(groups) = groups {
+        presume_groups(session, &mut zone, groups)?;
+    }
     let first = zone.first_track();
     zone.origin = track_angle(session, &zone, first)?;
     zone.add_angle(first, zone.origin);
@@ -564,7 +568,7 @@ fn begin(
             tie_to_previous(session, &layout.zones, &mut zone, kind);
             turn_to(&mut zone, first, angle);
             let mut moved = zone.clone();
-            if groups.is_none()
+            if zone.groups.is_none()
                 && let Some(spares) = spares_before(session, layout, &moved, border(stride, 1))?
                     .filter(|spares| spares.sectors > 0)
             {
@@ -607,6 +611,37 @@ fn begin(
     read_first_tracks(session, &mut zone)?;
     read_first_round(session, &mut zone)?;
     Ok(zone)
+}
+
+/// Lets a zone have the groups of a zone before, with the number of spares for which the angle
+/// jumps from one sector to the next where the first group ends; no groups if it does for none.
+fn presume_groups(session: &mut Session, zone: &mut ZoneModel, usual: UsualGroups) -> Attempt<()> {
+    let length = zone.sectors_per_track;
+    let mut numbers = usual.spares_in(length).to_vec();
+    numbers.dedup();
+    zone.usual_groups = Some((usual.tracks, numbers[0]));
+    for spares in numbers {
+        let groups = SpareGroups { lbas: usual.tracks * length - spares, spares };
+        if usual.tracks == 1 || jumps_at(session, zone, zone.group_start(groups, 1))? {
+            zone.usual_groups = Some((usual.tracks, spares));
+            (zone.groups, zone.groups_presumed) = (Some(groups), true);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// True if an address lies at the beginning of a track.
+fn jumps_at(session: &mut Session, zone: &ZoneModel, lba: u64) -> Attempt<bool> {
+    if lba <= zone.first_lba || lba >= session.drive.capacity {
+        return Ok(false);
+    }
+    let length = zone.sectors_per_track as f64;
+    // Backwards, so that nothing was read ahead.
+    let after = session.angle_of_track(lba, length)?.turns;
+    let before = session.angle_of_track(lba - 1, length)?.turns;
+    let least = (SAME_TRACK / length).max(JUMP_NOISE * session.drive.noise_turns());
+    Ok(wrap(after - before - 1.0 / length).abs() > least)
 }
 
 /// Ties a step to that of the zone before, if they differ by no more than noise. It is the same

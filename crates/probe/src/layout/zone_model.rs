@@ -74,6 +74,27 @@ pub(crate) struct SpareGroups {
     pub(crate) spares: u64,
 }
 
+/// The groups of a zone, as the zones after it may have them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsualGroups {
+    pub(crate) tracks: u64,
+    /// Sectors skipped at the end of each group.
+    pub(crate) spares: u64,
+    /// Sectors per track of the zone.
+    pub(crate) length: u64,
+}
+
+impl UsualGroups {
+    /// The spares that each group of a zone of `sectors` per track may have, the likelier number
+    /// first: as many, or the same share of the group. Whole tracks of spares are as many tracks in
+    /// each zone.
+    pub(crate) fn spares_in(self, sectors: u64) -> [u64; 2] {
+        let share = self.spares * sectors / self.length;
+        let are_tracks = self.spares.is_multiple_of(self.length);
+        if are_tracks { [share, self.spares] } else { [self.spares, share] }
+    }
+}
+
 /// Skipped sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Skip {
