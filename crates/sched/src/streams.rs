@@ -4,7 +4,8 @@
 //! the one before it ended. It is known as a run from its third request on, and earlier where most
 //! sequences like it became runs ([`Habits`]). A run continues over a gap that is neither longer
 //! than the run so far nor than 32 requests (read-ahead skips what is cached), and with a request
-//! that arrives after one that follows it.
+//! that arrives after one that follows it; from then on also with the other operation, if that
+//! comes from the same process or connection.
 //!
 //! A run that has used the disk time of two changes to another owner is *long*, and the *owner* of
 //! its requests from then on, as long as that saves disk time ([`Streams::saves`]). All other
@@ -174,11 +175,16 @@ impl Streams {
         self.of.get(&id).copied()
     }
 
-    /// Returns whether the client of a run of writes waits for most of them, and is known to send
-    /// the next within `soon`.
+    /// Returns whether a run of writes sends the next [within](Self::sends_within) `soon`.
     pub(crate) fn writes_within(&self, id: RunId, soon: Nanos) -> bool {
-        let comes = |think: &Think| think.mean_ns.is_some() && think.within(soon).is_some();
-        let paced = |run: &&Run| run.op == Op::Write && run.is_paced() && !run.is_flushed;
+        self.runs.get(&id).is_some_and(|run| run.op == Op::Write) && self.sends_within(id, soon)
+    }
+
+    /// Returns whether the client of a run waits for most of its requests, without flushes, and is
+    /// known to send the next within `soon`.
+    pub(crate) fn sends_within(&self, id: RunId, soon: Nanos) -> bool {
+        let comes = |think: &Think| think.mean_ns.is_some() && think.worth(soon).is_some();
+        let paced = |run: &&Run| run.is_paced() && !run.is_flushed;
         self.runs.get(&id).filter(paced).is_some_and(|run| comes(&run.account.think))
     }
 
@@ -507,12 +513,10 @@ impl Streams {
         let key = |lba| (request.volume, request.op, lba);
         let before = self.ends.range(key(Lba::new(0))..=key(start)).next_back();
         let after = self.ends.range(key(start)..=key(Lba::new(u64::MAX))).next();
-        let furthest = request.extent.len.get().saturating_mul(NEAR_REQUESTS);
-        let near = |(_, id): &(&(VolumeId, Op, Lba), &RunId)| {
-            let run = &self.runs[id];
-            run.end.get().abs_diff(start.get()) <= run.length.min(furthest)
-        };
-        before.filter(near).or_else(|| after.filter(near)).map(|(_, id)| *id)
+        let near = |id: &&RunId| self.runs.get(*id).is_some_and(|run| run.is_near(request));
+        let [before, after] = [before, after].map(|end| end.map(|(_, id)| id).filter(near));
+        let of_client = || self.last_of.get(&request.stream).filter(near);
+        before.or(after).or_else(of_client).copied()
     }
 
     /// Counts a request that continues no run; the run that begins with it, if it is one too many
@@ -677,6 +681,13 @@ impl Run {
         self.is_long && self.op == Op::Write && !self.is_paced() && !self.held.is_empty()
     }
 
+    /// Returns whether a request begins near its end.
+    fn is_near(&self, request: &Request) -> bool {
+        let furthest = request.extent.len.get().saturating_mul(NEAR_REQUESTS);
+        let distance = self.end.get().abs_diff(request.extent.start.get());
+        self.volume == request.volume && distance <= self.length.min(furthest)
+    }
+
     /// Returns whether most of its requests came after a completion.
     fn is_paced(&self) -> bool {
         self.paced >= 0.5
@@ -779,6 +790,15 @@ mod tests {
         streams.submitted(Instant::ORIGIN, &read(1, 8, 8));
         streams.submitted(Instant::ORIGIN + FORGOTTEN, &read(2, 16, 8));
         assert_eq!(streams.run_of(RequestId(2)), NONE);
+    }
+
+    /// A process that reads and writes in one place, and another that writes there.
+    #[test]
+    fn the_reads_and_writes_of_a_process_are_one_run() {
+        let mut requests: Vec<Request> = (0..6).map(|id| read(id, 8 * id, 8)).collect();
+        (requests[3].op, requests[5].op) = (Op::Write, Op::Write);
+        requests[5].stream = StreamId(1);
+        assert_eq!(runs(&requests).1, [NONE, NONE, FIRST, FIRST, FIRST, NONE]);
     }
 
     /// The last request of the first run ends where the second run ends.

@@ -544,6 +544,16 @@ fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
     assert!(beside > 0.4 * alone, "{beside} of {alone}");
 }
 
+/// The drive reads ahead while the policy waits for the next request of one of them.
+#[test]
+fn clients_that_read_and_write_in_sequence_have_turns() {
+    let mixed = ["{ clients = 4, think = { kind = 'exponential', mean = '5ms' }, reads = 0.7, \
+        size = '128KiB', run = { kind = 'geometric', mean = 64 } }"];
+    let rate = |policy| rates_under(policy, "nearline-20tb", &mixed)[0];
+    let (own, sweep) = (rate("headtime"), rate("mq-deadline"));
+    assert!(own > 1.5 * sweep, "{own} of {sweep}");
+}
+
 /// Between two reads all requests held are of the one run of writes, which goes into the cache.
 #[test]
 fn a_drive_with_a_write_cache_serves_a_reader_beside_a_writer() {

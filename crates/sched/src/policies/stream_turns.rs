@@ -291,7 +291,7 @@ impl StreamTurns {
     /// within the time of a change: the drive destages many such writes together.
     pub(crate) fn destages_with_others(&self, write: &Queued) -> bool {
         let run = self.streams.run_of(write.request.id);
-        run.zip(self.change).is_some_and(|(run, change)| self.streams.writes_within(run, change))
+        run.zip(self.change).is_some_and(|(run, change)| self.streams.sends_within(run, change))
     }
 
     /// Begins a visit to the short run of a request that was chosen among others; the run.
