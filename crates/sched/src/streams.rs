@@ -38,7 +38,7 @@ use self::habits::{Habits, KNOWN, Kind};
 pub(crate) use self::think::{Came, Think};
 use crate::command::Finished;
 use crate::destaging::Destaging;
-use crate::policies::sptf_expected::is_cached_write;
+use crate::policies::sptf_expected::{DESTAGED, is_cached_write};
 use crate::policy::View;
 use crate::queue::Queued;
 use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
@@ -444,8 +444,11 @@ impl Streams {
             None => took,
         };
         self.gone(finished.request.id);
+        let at_once = is_cached_write(&finished.request) && took < DESTAGED;
         if let Some(account) = self.account_mut(owner) {
             account.charge(time);
+            let beside = time.saturating_sub(transfer);
+            account.beside += if at_once { account.virtual_time_of(beside) } else { 0 };
             account.think.finished(finished);
         }
         let before = core::mem::replace(&mut self.last, run);

@@ -554,6 +554,20 @@ fn clients_that_read_and_write_in_sequence_have_turns() {
     assert!(own > 1.5 * sweep, "{own} of {sweep}");
 }
 
+/// Two write into the drive's cache as fast as it takes them.
+#[test]
+fn writes_beside_the_turns_are_no_more_than_their_part() {
+    let writers = "{ clients = 2, reads = 0.0, size = '128KiB', range = '54%..64%', \
+        run = { kind = 'sequential' }, positions = 1 }";
+    let random = "{ clients = 8, reads = 0.5, size = '16KiB' }";
+    let readers = "{ clients = 4, think = { kind = 'exponential', mean = '20ms' }, \
+        size = '256KiB', range = '33%..63%', run = { kind = 'geometric', mean = 16.0 } }";
+    let alone = [random, readers].map(|stream| rates("nearline-20tb", &[stream])[0]);
+    let beside = rates("nearline-20tb", &[writers, random, readers]);
+    assert!(beside[1] > 0.12 * alone[0], "{beside:?} of {alone:?}");
+    assert!(beside[2] > 0.12 * alone[1], "{beside:?} of {alone:?}");
+}
+
 /// Between two reads all requests held are of the one run of writes, which goes into the cache.
 #[test]
 fn a_drive_with_a_write_cache_serves_a_reader_beside_a_writer() {

@@ -264,15 +264,14 @@ impl Headtime {
     fn passes(&self, view: &View<'_>, queued: &Queued) -> bool {
         is_cached_write(&queued.request)
             && (self.streams.has_time_to_spare(view)
-                || self.streams.destages_with_others(queued)
+                || self.streams.destages_with_others(tenant_of(view, queued), queued)
                 || self.is_of_only_run(view, queued))
     }
 
     /// Returns whether all requests held are of the run of this one, and no other has its turn:
     /// the next request of that may be expected.
     fn is_of_only_run(&self, view: &View<'_>, queued: &Queued) -> bool {
-        let tenant = view.shares.any_terms().then(|| queued.request.tenant());
-        if self.streams.is_turn_of_another(tenant, &queued.request) {
+        if self.streams.is_turn_of_another(tenant_of(view, queued), &queued.request) {
             return false;
         }
         let streams = self.streams.streams();
@@ -400,6 +399,11 @@ impl Headtime {
         }
         first.map(|queued| queued.ticket)
     }
+}
+
+/// The tenant whose turns a request belongs to; `None` where no volume has terms.
+fn tenant_of(view: &View<'_>, queued: &Queued) -> Option<Tenant> {
+    view.shares.any_terms().then(|| queued.request.tenant())
 }
 
 impl Policy for Headtime {

@@ -280,7 +280,7 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
 
 /// A write that took longer has waited for room in the drive's cache (guess: a tenth of an access
 /// to the medium).
-const DESTAGED: Nanos = Nanos::from_ms(1);
+pub(crate) const DESTAGED: Nanos = Nanos::from_ms(1);
 /// Writes are gathered with this many requests held. Measured on `nearline-20tb`: with 16, the 99th
 /// percentile gets longer; with 32 it gets shorter where a third are writes.
 const GATHERED_FROM: usize = 32;

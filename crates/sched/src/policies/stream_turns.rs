@@ -96,6 +96,8 @@ pub(crate) struct StreamTurns {
     visits: BTreeMap<Option<Tenant>, Visit>,
     /// The cost of a change to another owner; `None` before it is needed.
     change: Option<Nanos>,
+    /// The earliest virtual time of an owner with queued requests at the last decision, by tenant.
+    earliest: BTreeMap<Option<Tenant>, u64>,
     waits: Waits,
 }
 
@@ -188,8 +190,11 @@ impl StreamTurns {
             self.end(tenant, view.now);
             return StreamTurn::Anyone;
         }
+        let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let passes = |streams: &Streams, run| {
-            cache == WriteCache::HasRoom && streams.writes_within(run, change)
+            cache == WriteCache::HasRoom
+                && streams.writes_within(run, change)
+                && !is_ahead(streams, run, earliest)
         };
         self.visits.retain(|_, visit| !passes(&self.streams, visit.run));
         if let Some(visit) = self.visit(tenant, view, change) {
@@ -213,6 +218,13 @@ impl StreamTurns {
             return StreamTurn::Anyone;
         }
         let mut eligible = self.streams.eligible(view);
+        let time_of = |(owner, _): &(Owner, &Queued)| self.streams.account(*owner).virtual_time;
+        let earliest = eligible.iter().map(time_of).min().unwrap_or(earliest);
+        self.earliest.insert(tenant, earliest);
+        for (owner, _) in &eligible {
+            let back = earliest.saturating_sub(ROUND_WITH_REST.as_ns());
+            self.streams.account_mut(*owner).expect("it has requests").catch_up(back);
+        }
         eligible.retain(|(owner, first)| {
             !is_cached_write(&first.request) || !owner_passes(&self.streams, *owner)
         });
@@ -288,10 +300,14 @@ impl StreamTurns {
     }
 
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
-    /// within the time of a change: the drive destages many such writes together.
-    pub(crate) fn destages_with_others(&self, write: &Queued) -> bool {
+    /// within the time of a change: the drive destages many such writes together. Not if the run
+    /// has used more than its part of the time.
+    pub(crate) fn destages_with_others(&self, tenant: Option<Tenant>, write: &Queued) -> bool {
+        let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let run = self.streams.run_of(write.request.id);
-        run.zip(self.change).is_some_and(|(run, change)| self.streams.sends_within(run, change))
+        run.zip(self.change).is_some_and(|(run, change)| {
+            self.streams.sends_within(run, change) && !is_ahead(&self.streams, run, earliest)
+        })
     }
 
     /// Begins a visit to the short run of a request that was chosen among others; the run.
@@ -376,8 +392,7 @@ impl StreamTurns {
         let latest = eligible.iter().map(|(owner, _)| time_of(*owner)).max().unwrap_or_default();
         let back = latest.saturating_sub(round.as_ns());
         for (owner, _) in eligible {
-            let account = self.streams.account_mut(*owner).expect("it has requests");
-            account.virtual_time = account.virtual_time.max(back);
+            self.streams.account_mut(*owner).expect("it has requests").catch_up(back);
         }
         let time_of = |owner| self.streams.account(owner).virtual_time;
         let earliest = eligible.iter().map(|(owner, _)| time_of(*owner)).min().unwrap_or_default();
@@ -495,6 +510,12 @@ fn flush_at_drive<'a>(view: &View<'a>, tenant: Option<Tenant>) -> Option<&'a Out
     let own = |queued: &Queued| tenant.is_none_or(|tenant| queued.request.tenant() == tenant);
     let mut outstanding = view.outstanding.iter();
     outstanding.find(|command| command.target.op == Op::Flush && command.requests.iter().any(own))
+}
+
+/// Returns whether a run has used so much more time than the owner that has used the least, that
+/// its writes have turns like all others.
+fn is_ahead(streams: &Streams, run: RunId, earliest: u64) -> bool {
+    streams.account(Owner::Run(run)).is_ahead_of(earliest, ROUND_WITH_REST)
 }
 
 /// Returns whether a request at the drive is one of `own`.

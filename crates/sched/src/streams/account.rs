@@ -13,6 +13,9 @@ pub(crate) struct Account {
     pub(crate) used: Nanos,
     /// The virtual time of start-time fair queueing.
     pub(crate) virtual_time: u64,
+    /// The part of it for cached writes that the drive took at once, beyond what they take on the
+    /// medium: the arm has served others meanwhile.
+    pub(super) beside: u64,
     /// Its weight among the owners that compete, whose mean is 1.
     pub(super) weight: f64,
     /// The transfer time of a sector where its requests are; 0 before it is known.
@@ -30,6 +33,7 @@ impl Default for Account {
         Self {
             used: Nanos::ZERO,
             virtual_time: 0,
+            beside: 0,
             weight: 1.0,
             sector_ns: 0.0,
             think: Think::default(),
@@ -44,6 +48,18 @@ impl Account {
     pub(crate) fn charge(&mut self, time: Nanos) {
         self.used += time;
         self.virtual_time += self.virtual_time_of(time);
+    }
+
+    /// Returns whether it has kept the arm from others for so much longer than an owner with this
+    /// virtual time.
+    pub(crate) fn is_ahead_of(&self, virtual_time: u64, by: Nanos) -> bool {
+        self.virtual_time.saturating_sub(self.beside) > virtual_time + by.as_ns()
+    }
+
+    /// Forgets what it has used less than an owner with this virtual time.
+    pub(crate) fn catch_up(&mut self, virtual_time: u64) {
+        self.virtual_time = self.virtual_time.max(virtual_time);
+        self.beside = self.beside.min(self.virtual_time - virtual_time);
     }
 
     /// Notes a request of a rest.
