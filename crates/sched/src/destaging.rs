@@ -23,6 +23,8 @@ pub(crate) struct Destaging<O> {
     /// The same before the last flush, and its completion.
     flushed: (Vec<(O, Nanos)>, Option<Instant>),
     last_finished: Instant,
+    /// The time, so far, in which the drive had no command.
+    idle: Nanos,
 }
 
 impl<O> Default for Destaging<O> {
@@ -32,6 +34,7 @@ impl<O> Default for Destaging<O> {
             writers: Vec::new(),
             flushed: (Vec::new(), None),
             last_finished: Instant::ORIGIN,
+            idle: Nanos::ZERO,
         }
     }
 }
@@ -46,13 +49,18 @@ impl<O: Copy + PartialEq> Destaging<O> {
         self.paid_ahead
     }
 
-    /// Notes a command, or a part of one: before its dispatch the drive had none, and has destaged.
-    pub(crate) fn served(&mut self, dispatched: Instant, finished: Instant) {
+    /// Notes that the drive had no command for `idle` in all so far, and has destaged meanwhile.
+    pub(crate) fn was_idle(&mut self, idle: Nanos) {
+        let since = idle.saturating_sub(self.idle);
+        self.paid_ahead = self.paid_ahead.saturating_sub(since);
+        self.idle = idle;
+    }
+
+    /// Notes a command, or a part of one.
+    pub(crate) fn served(&mut self, finished: Instant) {
         if self.flushed.1 == Some(self.last_finished) && finished > self.last_finished {
             self.paid_ahead = Nanos::ZERO;
         }
-        let idle = dispatched.saturating_since(self.last_finished);
-        self.paid_ahead = self.paid_ahead.saturating_sub(idle);
         self.last_finished = self.last_finished.max(finished);
     }
 
@@ -127,22 +135,22 @@ mod tests {
         assert_eq!(destaging.waited(ms(30), ms(12)), ms(12));
         // 142 of the 162 ms that the flush takes are paid; of the others the copy pays 20 for each
         // 21. Two have waited for it, half of it each.
-        destaging.served(at(0), at(162));
+        destaging.served(at(162));
         assert_eq!(destaging.flushed(DATABASE, ms(81)), [(COPY, ms(0)), (DATABASE, ms(0))]);
-        destaging.served(at(0), at(162));
+        destaging.served(at(162));
         assert_eq!(destaging.flushed(LOG, ms(82)), [(COPY, ms(20)), (DATABASE, ms(1))]);
-        destaging.served(at(170), at(179));
+        destaging.served(at(179));
         assert_eq!(destaging.flushed(LOG, ms(9)), [(LOG, ms(9))], "nobody has written");
     }
 
     #[test]
     fn an_idle_drive_destages() {
-        let (mut destaging, at) = (Destaging::default(), |time| Instant::ORIGIN + ms(time));
+        let mut destaging = Destaging::default();
+        destaging.was_idle(ms(1_000));
         destaging.wrote(COPY, ms(10), ms(50), Nanos::ZERO);
-        destaging.served(at(0), at(10));
-        destaging.served(at(35), at(40));
+        destaging.was_idle(ms(1_025));
         assert_eq!(destaging.paid_ahead(), ms(15));
-        destaging.served(at(38), at(60));
+        destaging.was_idle(ms(1_025));
         assert_eq!(destaging.paid_ahead(), ms(15), "it has not been idle");
     }
 }

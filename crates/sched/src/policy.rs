@@ -39,6 +39,8 @@ pub struct View<'a> {
     /// The share of the last second or so in which no request was held, 0 to 1; 0 once requests
     /// have been held for half a second without a pause.
     pub idle_share: f64,
+    /// The time, so far, in which the drive had no command.
+    pub idle: Nanos,
     /// Settings that may change at run time.
     pub tunables: &'a Tunables,
     /// The shares of volumes and classes, and their state.

@@ -99,6 +99,8 @@ pub struct Scheduler {
     last: LastAccess,
     mean_response: Nanos,
     idle_time: IdleTime,
+    /// The time in which the drive had no command, up to the last one sent.
+    idle: Nanos,
     /// Reads in the queue that the drive's cache probably held when they came, at most
     /// [`CACHED`] of them.
     cached: SmallVec<[Ticket; 8]>,
@@ -162,6 +164,7 @@ impl Scheduler {
             last: LastAccess::NONE,
             mean_response: Nanos::ZERO,
             idle_time: IdleTime::default(),
+            idle: Nanos::ZERO,
             cached: SmallVec::new(),
             accounts: Accounts::default(),
             keeps_predicted: false,

@@ -151,6 +151,11 @@ impl Streams {
         self.destaging.paid_ahead()
     }
 
+    /// Notes that the drive had no command for `idle` in all so far.
+    pub(crate) fn drive_was_idle(&mut self, idle: Nanos) {
+        self.destaging.was_idle(idle);
+    }
+
     /// Returns whether any run is known.
     pub(crate) fn any_run(&self) -> bool {
         !self.runs.is_empty()
@@ -424,7 +429,7 @@ impl Streams {
     /// two changes to another owner; as an owner it begins at the virtual time of its volume's
     /// other requests, which have paid so far. `change` is the cost of a change, if it is known.
     pub(crate) fn finished(&mut self, finished: &Finished, change: Option<Nanos>) {
-        self.destaging.served(finished.dispatched, finished.finished);
+        self.destaging.served(finished.finished);
         match finished.request.op {
             Op::Discard => return,
             Op::Flush => return self.flushed(finished, change),

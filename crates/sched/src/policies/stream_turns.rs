@@ -181,6 +181,7 @@ impl StreamTurns {
         tenant: Option<Tenant>,
         cache: WriteCache,
     ) -> StreamTurn {
+        self.streams.drive_was_idle(view.idle);
         if view.arm_count() > 1 {
             return StreamTurn::Anyone;
         }

@@ -82,8 +82,8 @@ impl Scheduler {
             op: command.target.op,
             cached,
             disk_time,
-            dispatched: command.dispatched,
             finished: done.finished,
+            idle: self.idle,
         };
         let charge = command.charges.get(place).copied();
         let positioning = || mean_positioning(&*self.belief);

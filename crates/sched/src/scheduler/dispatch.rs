@@ -22,6 +22,7 @@ macro_rules! view {
             belief: &*$scheduler.belief,
             mean_response: $scheduler.mean_response,
             idle_share: $scheduler.idle_time.share(),
+            idle: $scheduler.idle(),
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
@@ -178,6 +179,7 @@ impl Scheduler {
             }
             _ => false,
         };
+        self.idle = self.idle();
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -207,6 +209,13 @@ impl Scheduler {
             job,
         });
         command
+    }
+
+    /// The time, so far, in which the drive had no command of a request or scan.
+    pub(super) fn idle(&self) -> Nanos {
+        let idle = self.outstanding.is_empty();
+        let since = if idle { self.now.saturating_since(self.last.finished) } else { Nanos::ZERO };
+        self.idle + since
     }
 
     /// Charges requests at dispatch; returns their charges in the same order. A discard is charged

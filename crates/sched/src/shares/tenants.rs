@@ -107,9 +107,10 @@ pub(crate) struct Took {
     pub(crate) cached: bool,
     /// Its part of the command's disk time.
     pub(crate) disk_time: Nanos,
-    /// The times of the command.
-    pub(crate) dispatched: Instant,
+    /// The completion of the command.
     pub(crate) finished: Instant,
+    /// The time, so far, in which the drive had no command.
+    pub(crate) idle: Nanos,
 }
 
 /// The terms, use and queue of one tenant.
@@ -361,14 +362,15 @@ impl Shares {
         if !self.kept {
             return;
         }
-        let Took { op, cached, disk_time, dispatched, finished } = took;
+        let Took { op, cached, disk_time, finished, idle } = took;
         let (tenant, transfer) = (queued.request.tenant(), queued.target.transfer);
         // A cache hit leaves the head at another tenant's position: the way back is still to come.
         let goes_on = cached || self.served_last == Some(tenant);
         if !cached {
             self.served_last = Some(tenant);
         }
-        self.destaging.served(dispatched, finished);
+        self.destaging.was_idle(idle);
+        self.destaging.served(finished);
         let time = match op {
             _ if charge.is_some_and(|charge| charge.fixed) => disk_time,
             Op::Write if cached => {

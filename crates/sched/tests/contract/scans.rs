@@ -1,9 +1,11 @@
 //! The sources of background reads and their rules; `Model` checks with every event that each
 //! sector is delivered once, with the right content, and that nothing changes sectors before.
 
+use std::sync::{Arc, Mutex};
+
 use headtime_sched::{
-    Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, PendingSectors,
-    ReadAhead, ScanId, ScanOptions, ScanPriority, UnusedGap,
+    Choice, Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome,
+    PendingSectors, Policy, ReadAhead, ScanId, ScanOptions, ScanPriority, UnusedGap, View,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -98,6 +100,47 @@ fn a_scan_waits_until_the_client_has_been_quiet_for_a_while() {
         session.dispatched.iter().any(|command| command.extent.len.get() == 16),
         "and when it is taken to be away they are long"
     );
+}
+
+/// First come, first served, recording for how long the drive was idle.
+struct Watching(Arc<Mutex<Nanos>>);
+
+impl Policy for Watching {
+    fn name(&self) -> &'static str {
+        "watching"
+    }
+
+    fn depth(&self, _view: &View<'_>) -> usize {
+        1
+    }
+
+    fn choose(&mut self, view: &View<'_>) -> Choice {
+        *self.0.lock().expect("nobody panics") = view.idle;
+        Choice::one(view.queue.oldest().map(|queued| queued.ticket))
+    }
+}
+
+#[test]
+fn a_drive_that_reads_for_a_scan_is_not_idle() {
+    let idle_after = |scan| {
+        let idle = Arc::default();
+        let mut setup = Setup::with(Box::new(Watching(Arc::clone(&idle))));
+        setup.belief.knows_tracks = true;
+        let mut session = setup.start();
+        session.accept(read(0, 0, 1));
+        session.step();
+        if scan {
+            session.scan(1, eager(), everything(1), ScanOptions::default());
+        }
+        session.run_to_end();
+        let second = session.end_of(0).finished + Nanos::from_ms(5_000);
+        session.pass(second.saturating_since(session.now));
+        session.accept(read(1, 90, 1));
+        session.run_to_end();
+        *idle.lock().expect("nobody panics")
+    };
+    assert_eq!(idle_after(false), Nanos::from_ms(5_000));
+    assert!((4_000..4_900).contains(&(idle_after(true).as_ns() / 1_000_000)));
 }
 
 /// Request 0 ends at 9.0 on cylinder 3 (see `golden`). Request 1 reads LBA 79, sector 7 of the same
