@@ -427,7 +427,8 @@ impl Streams {
 
     /// Charges a request that has finished to its owner. A run is long that has used the time of
     /// two changes to another owner; as an owner it begins at the virtual time of its volume's
-    /// other requests, which have paid so far. `change` is the cost of a change, if it is known.
+    /// other requests, which have paid so far, or of the run that its process came from: a process
+    /// owes the same after it has gone elsewhere. `change` is the cost of a change, if it is known.
     pub(crate) fn finished(&mut self, finished: &Finished, change: Option<Nanos>) {
         self.destaging.served(finished.finished);
         match finished.request.op {
@@ -478,8 +479,15 @@ impl Streams {
         if run.account.used >= change * LONG_CHANGES && !run.is_long && saves {
             run.is_long = true;
             self.held_of_long += run.held.len();
-            run.account.virtual_time =
-                self.rests.get(&run.volume).map_or(0, |rest| rest.virtual_time);
+            let (volume, stream) = (run.volume, run.stream);
+            let rest = self.rests.get(&volume).map_or(0, |rest| rest.virtual_time);
+            let came_from = |(other, run): &(&RunId, &Run)| {
+                let same = (run.volume, run.stream) == (volume, stream);
+                same && run.is_long && run.held.is_empty() && **other != id
+            };
+            let before = self.runs.iter().filter(came_from);
+            let latest = before.map(|(_, run)| run.account.virtual_time).fold(rest, u64::max);
+            self.account_mut(Owner::Run(id)).expect("it is known").virtual_time = latest;
         }
     }
 
@@ -862,6 +870,29 @@ mod tests {
         assert_eq!(streams.owner(&meets), Owner::Run(RunId(0)));
         assert_eq!(streams.account(Owner::Run(RunId(0))).virtual_time, of_long);
         streams.self_check();
+    }
+
+    /// A process reads two files, one after the other; another process reads a third.
+    #[test]
+    fn a_process_owes_its_time_also_after_it_has_gone_to_another_file() {
+        let mut streams = Streams::default();
+        let (now, change) = (Instant::ORIGIN, Some(Nanos::from_ms(1)));
+        let mut of_file = |first: u64, stream| {
+            for id in first..first + 3 {
+                let read = Request { stream, ..read(id, 8 * id, 8) };
+                streams.submitted(now, &read);
+                streams.finished(&finished(read, now, 2), change);
+            }
+            let last = Request { stream, ..read(first + 3, 8 * (first + 3), 8) };
+            streams.submitted(now, &last);
+            let owner = streams.owner(&last);
+            streams.finished(&finished(last, now, 20), change);
+            assert!(matches!(owner, Owner::Run(_)));
+            streams.account(owner).virtual_time - 20_000_000
+        };
+        assert_eq!(of_file(0, StreamId(1)), 6_000_000, "where the rest is");
+        assert_eq!(of_file(100, StreamId(1)), 26_000_000, "where it was with the first file");
+        assert!(of_file(200, StreamId(2)) < 26_000_000);
     }
 
     /// Two requests of 1 ms make a run long that is long from 2 ms on.

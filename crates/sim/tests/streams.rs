@@ -409,6 +409,19 @@ fn readers_whose_think_time_varies_are_waited_for() {
     assert!(rate > 150.0, "{rate}");
 }
 
+/// A client that never pauses goes from file to file; the other sends a write every 35 ms. Before a
+/// process paid for its last file in the next, and turns were given up for runs that think,
+/// there were 3 writes a second. Alone there are 28 of them, or 155 requests of the first client.
+#[test]
+fn a_run_that_thinks_does_not_wait_for_the_turns_of_one_that_never_pauses() {
+    let busy = "{ clients = 1, reads = 0.7, size = '8KiB', \
+        run = { kind = 'geometric', mean = 64.0 } }";
+    let thinks = "{ clients = 1, think = { kind = 'exponential', mean = '20ms' }, \
+        reads = 0.0, size = '256KiB', run = { kind = 'geometric', mean = 32.0 } }";
+    let rates = rates("atlas10k", &[busy, thinks]);
+    assert!(rates[0] > 75.0 && rates[1] > 14.0, "{rates:?}");
+}
+
 /// A write of a client that waits for each goes into the cache of the drive.
 #[test]
 fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {

@@ -259,12 +259,13 @@ impl Headtime {
     }
 
     /// Returns whether a request goes into the drive's cache beside the turns, if that has room.
-    /// Without time to spare that is a write which the drive destages with others; any other would
-    /// take the time of reads then.
+    /// Without time to spare that is a write which the drive destages with others, or one of an
+    /// owner that has used less than that of the turn; any other would take the time of reads.
     fn passes(&self, view: &View<'_>, queued: &Queued) -> bool {
         is_cached_write(&queued.request)
             && (self.streams.has_time_to_spare(view)
                 || self.streams.destages_with_others(tenant_of(view, queued), queued)
+                || self.streams.has_used_less_than_turn(tenant_of(view, queued), queued)
                 || self.is_of_only_run(view, queued))
     }
 

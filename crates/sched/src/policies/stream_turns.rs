@@ -29,8 +29,9 @@
 //! A turn goes on while requests of a run are queued whose process or connection has gone
 //! elsewhere: they are its last, and would cost a change later.
 //!
-//! A rest gives its turn up after two changes for a run that has used a whole turn less than it:
-//! runs that think, and use little time, do not wait for the backlog of others.
+//! A turn is given up after two changes for a run that has used much less: a whole turn less than a
+//! rest, or one and a half turns less than a run. Runs that think, and use little time, do not wait
+//! for the backlog of others.
 //!
 //! *Order.* Start-time fair queueing by disk time (Goyal et al., SIGCOMM 1996): each owner has a
 //! virtual time, which grows with the disk time that it uses, divided by its weight; one that
@@ -242,16 +243,15 @@ impl StreamTurns {
             let account = self.streams.account(turn.owner);
             let alone = eligible.iter().all(|(owner, _)| *owner == turn.owner);
             let used = account.used.saturating_sub(turn.used);
-            // A rest gains nothing from a long turn: each of its requests costs a seek anyway.
+            // Owners that always have requests are at most one and a half turns apart. A rest gains
+            // nothing from a long turn: each of its requests costs a seek anyway.
+            let halves = if is_rest(turn.owner) { 2 } else { 3 };
+            let less = account.virtual_time_of(turn.length / 2 * halves);
             let used_less = |(owner, _): &(Owner, &Queued)| {
                 matches!(owner, Owner::Run(_))
-                    && self.streams.account(*owner).virtual_time
-                        + account.virtual_time_of(turn.length)
-                        <= account.virtual_time
+                    && self.streams.account(*owner).virtual_time + less <= account.virtual_time
             };
-            let yields = is_rest(turn.owner)
-                && used >= change * SHORTEST_CHANGES
-                && eligible.iter().any(used_less);
+            let yields = used >= change * SHORTEST_CHANGES && eligible.iter().any(used_less);
             // Its last requests would cost a change later.
             let is_left = matches!(turn.owner, Owner::Run(run) if self.streams.is_left(run));
             if alone || is_left || used < turn.length && !yields {
@@ -298,6 +298,20 @@ impl StreamTurns {
     /// Returns whether the turn of another owner than that of this request is on.
     pub(crate) fn is_turn_of_another(&self, tenant: Option<Tenant>, request: &Request) -> bool {
         self.turns.get(&tenant).is_some_and(|turn| turn.owner != self.streams.owner(request))
+    }
+
+    /// Returns whether the turn of another owner is on that has used more time than the owner of
+    /// this request will have, if it costs a change. The random writes of a rest do not count in
+    /// the turn of a run: they would cost it as many changes.
+    pub(crate) fn has_used_less_than_turn(&self, tenant: Option<Tenant>, queued: &Queued) -> bool {
+        let Some((turn, change)) = self.turns.get(&tenant).zip(self.change) else { return false };
+        let owner = self.streams.owner(&queued.request);
+        if owner == turn.owner || is_rest(owner) && !is_rest(turn.owner) {
+            return false;
+        }
+        let [account, other] = [owner, turn.owner].map(|owner| self.streams.account(owner));
+        let cost = account.virtual_time_of(change + queued.target.transfer);
+        account.virtual_time + cost <= other.virtual_time
     }
 
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
