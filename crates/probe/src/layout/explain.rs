@@ -12,7 +12,7 @@ use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::pattern::{FINEST_STEP, out_of_reach};
 use super::track::{measure_track, short_by};
 use super::track_angle::is_within;
-use super::walk::{BEFORE, TrackVerdict, likely, record_count, record_skip, verify};
+use super::walk::{BEFORE, TrackVerdict, likely, record_count, record_skip, record_slips, verify};
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, QUIET_TURNS, Session};
@@ -144,6 +144,13 @@ pub(crate) fn explain(
         zone.checked = bad + 1;
         return Ok(());
     }
+    if (2..COUNTED as usize).contains(&counts.len())
+        && counts[0] > 0
+        && counts.iter().all(|extra| *extra == counts[0])
+    {
+        // More slips than likely, shortly before spares or another step.
+        return record_skips(session, layout, zone, bad, &counts);
+    }
     if counts.len() == COUNTED as usize {
         let rises: Vec<i64> = counts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         if rises[1] == rises[2]
@@ -156,7 +163,7 @@ pub(crate) fn explain(
             && rises.iter().filter(|rise| !(0..=3).contains(*rise)).count() <= 1
             && rises[2].abs() <= 3
         {
-            return record_skips(session, zone, bad, &counts);
+            return record_skips(session, layout, zone, bad, &counts);
         }
     }
     explain_again(session, zone, bad, before)
@@ -179,9 +186,7 @@ fn spares_within(
     // Slips since the last count move the tracks before the spares.
     for track in (1..=2).filter_map(|back| bad.checked_sub(back)) {
         if let Some((extra @ 0.., _)) = count(session, zone, track, CountAt::Track)? {
-            let border = zone.track_start(track + 1) - extra.unsigned_abs();
-            layout.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
-            record_count(zone, track, extra);
+            record_slips(layout, zone, track, extra.unsigned_abs());
             break;
         }
     }
@@ -329,13 +334,14 @@ fn end_at(
 /// may lie anywhere since the last count; many are spares or a row of slips at this track.
 fn record_skips(
     session: &mut Session,
+    layout: &mut LayoutResult,
     zone: &mut ZoneModel,
     bad: u64,
     counts: &[i64],
 ) -> Attempt<()> {
     let last = counts.iter().copied().max().unwrap_or(0);
     if last < MIN_SPARES as i64 {
-        record_count(zone, bad + counts.len() as u64 - 1, last);
+        record_slips(layout, zone, bad + counts.len() as u64 - 1, last.unsigned_abs());
         zone.checked = bad + counts.len() as u64;
         return Ok(());
     }
@@ -345,7 +351,7 @@ fn record_skips(
     };
     let slips = if (1..counts[0]).contains(&slips) { slips } else { 0 };
     if slips > 0 {
-        record_count(zone, bad - 1, slips);
+        record_slips(layout, zone, bad - 1, slips.unsigned_abs());
     }
     let mut before = slips;
     for (track, extra) in (bad..).zip(counts) {

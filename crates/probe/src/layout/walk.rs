@@ -279,9 +279,7 @@ fn verify_where(
             return Ok(TrackVerdict::Elsewhere);
         }
     }
-    let border = zone.track_start(track + 1) - extra.unsigned_abs();
-    layout.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
-    record_count(zone, track, extra);
+    record_slips(layout, zone, track, extra.unsigned_abs());
     // Slips not counted yet move what lies before the end of a group. If times are noisy, more
     // readings count for more.
     let hides_slips = |lba: u64| is_quiet && zone.ends_group(zone.track_of(lba));
@@ -289,6 +287,21 @@ fn verify_where(
     zone.readings.extend(seen);
     zone.fit_last_readings();
     Ok(TrackVerdict::Fits(extra.unsigned_abs()))
+}
+
+/// Adds so many slips up to the end of a track, and learns how frequent they are.
+pub(super) fn record_slips(
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    track: u64,
+    slips: u64,
+) {
+    let border = zone.track_start(track + 1) - slips;
+    // The spares of a group hide its slips from a count at its end.
+    if !zone.ends_group(track) {
+        layout.note_slips(slips, border - zone.counted_from(border - 1));
+    }
+    record_count(zone, track, slips as i64);
 }
 
 /// Adds `extra` skipped sectors (or removes some) up to the end of a track.
