@@ -592,26 +592,30 @@ fn find_groups(zone: &mut ZoneModel, track: u64) {
         let within = zone.skips.iter().filter(|skip| (from + 1..=to).contains(&skip.lba));
         within.map(|skip| skip.sectors).sum()
     };
+    // The sectors before the zone are known up to whole units.
+    let known = zone.reserved;
     for middle in zone.skips.clone() {
         let Some(lbas) = last.lba.checked_sub(middle.lba).filter(|lbas| *lbas > 0) else {
             continue;
         };
-        let Some(start) = middle.lba.checked_sub(lbas).filter(|start| *start >= zone.first_lba)
-        else {
-            continue;
+        let is_first = middle.lba - zone.first_lba + known == lbas;
+        let start = if is_first {
+            zone.first_lba
+        } else {
+            let before = middle.lba.checked_sub(lbas);
+            match before.filter(|start| zone.skips.iter().any(|skip| skip.lba == *start)) {
+                Some(start) => start,
+                None => continue,
+            }
         };
         let spares = sectors_between(zone, start, middle.lba);
-        let is_first = start == zone.first_lba;
         if spares < MIN_SPARES
             || spares != sectors_between(zone, middle.lba, last.lba)
-            || !is_first && !zone.skips.iter().any(|skip| skip.lba == start)
             || start - zone.first_lba > lbas
         {
             continue;
         }
-        let reserved = if is_first { 0 } else { lbas - (start - zone.first_lba) };
-        // The sectors before the zone are known up to whole units.
-        let known = zone.reserved;
+        let reserved = if is_first { known } else { lbas - (start - zone.first_lba) };
         if reserved < known || !(reserved - known).is_multiple_of(unit * zone.sectors_per_track) {
             continue;
         }
