@@ -241,6 +241,35 @@ fn bands_are_recognized_although_many_sectors_are_slipped() {
 }
 
 #[test]
+fn groups_of_bands_with_spares_are_recognized_although_many_sectors_are_slipped() {
+    let band = 130;
+    for (reserved, apart) in [(0, 30_000), (1_100, 12_000)] {
+        let mut profile = small("cheetah10k7@nocache", 3, 2, 0);
+        profile.geometry.band_cylinders = Some(band);
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            (zone.first_cylinder, zone.cylinders) = (number * 8 * band, 8 * band);
+            let sectors = f64::from(zone.sectors_per_track);
+            zone.cylinder_skew = (0.19 * sectors).round();
+            zone.track_skew = zone.cylinder_skew + 10.0;
+            zone.band_skew = None;
+            (zone.spares, zone.spare_cylinders) = (240, Some(2 * band));
+            zone.reserved = if number == 0 { reserved } else { 0 };
+            // At uneven distances, fewer than half of a group's spares.
+            let slips = zone.physical_sectors(3) / apart;
+            zone.slips = (1..slips).map(|slip| slip * apart - slip * 7_919 % 8_009).collect();
+        }
+        let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+        let finding = characterize(&profile, truth, 1);
+        let found = finding.profile.expect("a profile");
+        let groups = found.zones.iter().map(|zone| (zone.spares, zone.spare_cylinders));
+        let expected = (240, Some(2 * band));
+        assert_eq!(groups.collect::<Vec<_>>(), [expected; 2], "a slip in {apart}");
+        let within = finding.check.expect("a check").within_50_us;
+        assert!(within >= 0.975, "a slip in {apart}: {within} within 50 us");
+    }
+}
+
+#[test]
 fn a_narrower_last_band_is_recognized_although_surfaces_differ_little_from_cylinders() {
     let mut cases = Vec::new();
     // By 0.035 revolutions a boundary seems to be as predicted, by 0.01 a track too.

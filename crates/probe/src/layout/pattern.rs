@@ -47,8 +47,11 @@ const ROUNDED_SECTORS: f64 = 1.0;
 const SAME_SECTORS: f64 = 0.2;
 /// A rest of the drive of fewer units is no whole zone.
 const SHORT_UNITS: u64 = 6;
-/// Two steps that differ by more sectors differ in each zone.
-const CLEAR_SECTORS: f64 = 6.0;
+/// Two steps that differ by more sectors differ in each zone by more than twice
+/// [`ROUNDED_SECTORS`]: each of the four is rounded, and those of one zone are fitted.
+const CLEAR_SECTORS: f64 = 5.0;
+/// From this expected number on, slips are counted before the first steps are fitted.
+const LIKELY_SLIPS: f64 = 0.5;
 /// The number of readings that determine the steps of a zone.
 const KNOWN_READINGS: usize = 24;
 /// The number of tracks read in the first period of a zone if times are noisy.
@@ -112,12 +115,6 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     }
     if unit.is_some() {
         third_step(session, layout, &mut zone, allowed)?;
-    }
-    // Sectors skipped on the way are counted when the zone is walked.
-    if let Some(first) = zone.skips.first().map(|skip| skip.lba) {
-        zone.retain_skips(|_| false);
-        zone.counted_at.clear();
-        zone.readings.retain(|reading| reading.0 < first);
     }
     zone.checked = zone.first_track();
     layout.pattern = Some(zone.pattern);
@@ -312,7 +309,7 @@ fn third_step(
     let second = other_step(session, layout, &mut next, allowed)?.map_or(first, |found| found.0);
     zone.pattern.units = second.max(first);
     zone.begin_earlier((zone.pattern.units - first) * unit);
-    zone.steps[2] = step;
+    (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
     Ok(())
 }
 
@@ -576,7 +573,8 @@ fn begin(
             }
             if !out_of_reach(session, &moved, border(stride, 1)) {
                 zone.steps[2] = step_before(session, &moved, border(stride, 1))?;
-                zone.tied[2] = (0.0, 0.0);
+                // As good as one reading of the next such step.
+                zone.tied[2] = (zone.steps[2], 1.0);
                 tie_to_previous(session, &layout.zones, &mut zone, kind);
                 turn_to(&mut zone, first, angle);
             }
@@ -594,6 +592,12 @@ fn begin(
         };
         let mut times = 1;
         while times <= most.min(64) && !out_of_reach(session, &zone, border(stride, times)) {
+            let slips =
+                layout.slip_rate() * ((border(stride, times) - first) * sectors_per_track) as f64;
+            // Slips on the way would pass for a part of the steps.
+            if session.drive.noise_turns() < QUIET_TURNS && slips > LIKELY_SLIPS {
+                count_up_to(session, &mut zone, border(stride, times) - 1)?;
+            }
             // A larger deviation is due to a defect or another zone, or the step is not known well
             // enough to go so far yet. In the latter case, go there in smaller steps.
             if !is_surely_as_predicted(session, &mut zone, border(stride, times), MIN_DEVIATION)?

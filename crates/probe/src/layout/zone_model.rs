@@ -21,6 +21,8 @@ pub(crate) struct Pattern {
 
 /// The number of readings kept for the fit while a zone is walked.
 const MAX_READINGS: usize = 240;
+/// The smallest standard deviation of a reading, in sectors (guess).
+const MIN_SECTORS: f64 = 0.1;
 /// The most tracks of a unit that may be the surfaces of a cylinder; drives have at most 24 heads.
 pub(crate) const MAX_HEADS: u64 = 40;
 
@@ -323,6 +325,20 @@ impl ZoneModel {
         place.checked_sub(1).map_or(group, |place| self.counted_at[place].max(group))
     }
 
+    /// The variance of the number of sectors skipped before an address, where slips lie anywhere
+    /// between two counts.
+    fn slip_variance(&self, lba: u64) -> f64 {
+        let from = self.counted_from(lba);
+        let place = self.counted_at.partition_point(|counted_at| *counted_at <= lba);
+        let Some(to) = self.counted_at.get(place).copied() else { return 0.0 };
+        if self.counted_from(to - 1) > lba {
+            return 0.0; // Another group.
+        }
+        let slips = self.skipped_up_to(to - 1) - self.skipped_up_to(from);
+        let share = (lba - from) as f64 / (to - from) as f64;
+        slips as f64 * share * (1.0 - share)
+    }
+
     /// The first address on or after a physical sector.
     pub(crate) fn lba_from(&self, physical: u64) -> u64 {
         // The bounds are those with no skips at all, and with all skips before it.
@@ -429,6 +445,7 @@ impl ZoneModel {
             self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
         let allowed = if off.len() < 8 { 0.5 } else { (FAR * spread(&off)).max(0.003) };
         let middle = crate::numbers::median(&off);
+        let variance = (self.deviation * self.sectors_per_track as f64).max(MIN_SECTORS).powi(2);
         let mut rows: Vec<([f64; 4], f64)> = self
             .readings
             .iter()
@@ -436,7 +453,8 @@ impl ZoneModel {
             .filter(|(_, off)| (*off - middle).abs() <= allowed)
             .map(|((lba, _), off)| {
                 let [a, b, c] = self.pattern.steps_to(self.track_of(*lba), self.last_band);
-                ([1.0, a as f64, b as f64, c as f64], *off)
+                let weight = 1.0 / libm::sqrt(1.0 + self.slip_variance(*lba) / variance);
+                ([1.0, a as f64, b as f64, c as f64].map(|count| weight * count), weight * off)
             })
             .collect();
         for (kind, (step, weight)) in
