@@ -25,6 +25,7 @@
 
 mod account;
 mod habits;
+mod read_ahead;
 mod think;
 
 use alloc::collections::BTreeMap;
@@ -121,6 +122,8 @@ pub(crate) struct Streams {
     next_run: u64,
     /// The run of the last request that finished.
     last: Option<RunId>,
+    /// The run of the last read that took the arm.
+    arm_at: Option<RunId>,
     destaging: Destaging<Owner>,
 }
 
@@ -377,7 +380,7 @@ impl Streams {
         if request.op == Op::Flush {
             match self.owner(request) {
                 Owner::Run(run) => self.is_followed_by_flush(run, now),
-                _ => self.rests.entry(request.volume).or_default().goes_on(now),
+                _ => self.rests.entry(request.volume).or_default().goes_on(now, request.id),
             }
             return;
         }
@@ -392,12 +395,12 @@ impl Streams {
         match run {
             Some(id) => {
                 if !self.runs[&id].is_long {
-                    self.rests.entry(request.volume).or_default().goes_on(now);
+                    self.rests.entry(request.volume).or_default().goes_on(now, request.id);
                 }
                 self.goes_on(id, now);
                 self.join(id, now, request);
             }
-            None => self.rests.entry(request.volume).or_default().goes_on(now),
+            None => self.rests.entry(request.volume).or_default().goes_on(now, request.id),
         }
     }
 
@@ -457,6 +460,7 @@ impl Streams {
             account.beside += if at_once { account.virtual_time_of(beside) } else { 0 };
             account.think.finished(finished);
         }
+        self.note_arm(finished, run, change);
         let before = core::mem::replace(&mut self.last, run);
         let follows = run.is_some() && before == run;
         let Some(id) = run else { return };

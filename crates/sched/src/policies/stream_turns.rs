@@ -10,6 +10,10 @@
 //! requests go first, and are waited for as in a turn, until it ends or is long. Clients that read
 //! a few requests in sequence before they go elsewhere cost one seek for all of them.
 //!
+//! *Clients that pause* for a quarter of a change or more are not waited for, where the drive reads
+//! ahead: the arm stays until that has read as long as a change takes (an eighth of it with time to
+//! spare), and goes on to others. Their next requests are answered from the drive's cache.
+//!
 //! *Writes in bulk* ([`Owner::Writes`]) have one turn together, in which the cheapest goes, with
 //! those that abut it. It is not waited for.
 //!
@@ -127,6 +131,8 @@ const CHANGES: u64 = 20;
 /// From this idle share of time on there are no turns: they save time that nobody needs, and every
 /// request outside of the turn would wait for it (guess: a twentieth, as above).
 const IDLE_SHARE: f64 = 1.0 / CHANGES as f64;
+/// With time to spare the drive reads ahead for this part of a change (guess: others wait for it).
+const SPARE: u64 = 8;
 /// A turn is at least this many changes long (guess: a third of the time is lost then).
 const SHORTEST_CHANGES: u64 = 2;
 /// All owners have a turn within this time, which bounds the time without progress of each.
@@ -188,9 +194,8 @@ impl StreamTurns {
         }
         let change = *self.change.get_or_insert_with(|| mean_positioning(view.belief));
         if self.has_time_to_spare(view) {
-            self.visits.remove(&tenant);
             self.end(tenant, view.now);
-            return StreamTurn::Anyone;
+            return self.visit(tenant, view, change).unwrap_or(StreamTurn::Anyone);
         }
         let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let passes = |streams: &Streams, run| {
@@ -333,8 +338,7 @@ impl StreamTurns {
         ticket: Ticket,
     ) -> Option<RunId> {
         let request = view.queue.get(ticket)?.request;
-        let has_visits = view.arm_count() == 1 && !self.has_time_to_spare(view);
-        let run = self.streams.run_of(request.id).filter(|_| has_visits)?;
+        let run = self.streams.run_of(request.id).filter(|_| view.arm_count() == 1)?;
         self.visits.insert(tenant, Visit { run, waits_since: None });
         Some(run)
     }
@@ -350,13 +354,19 @@ impl StreamTurns {
         let run = visit.run;
         let is_queued = self.streams.of_run(run, view).next().is_some();
         let saves = self.streams.saves(view, run, change);
-        let next = self.streams.think_of_short(run).filter(|_| saves).and_then(|think| {
+        let think = match self.has_time_to_spare(view) {
+            true => self.streams.pauses_of(run, change),
+            false => self.streams.think_of_short(run),
+        };
+        let next = think.filter(|_| saves).and_then(|think| {
             if is_queued {
                 return Some(StreamTurn::Visit(run));
             }
             let own = |queued: &Queued| self.streams.run_of(queued.request.id) == Some(run);
             let longest = self.streams.longest_wait(run, change);
-            expected(view, &think, longest, any_at_drive(view, own))
+            let at_drive = any_at_drive(view, own);
+            let waits = expected(view, &think, longest, at_drive);
+            self.until_read_ahead(view, run, change, waits, at_drive)
         });
         let waits_since = match (next, visit.waits_since) {
             (Some(StreamTurn::Expected(_)), None) => {
@@ -438,21 +448,53 @@ impl StreamTurns {
         account: &Account,
         change: Nanos,
     ) -> Option<StreamTurn> {
-        let turn = self.turns.get_mut(&tenant)?;
-        let own = |queued: &Queued| self.streams.owner(&queued.request) == turn.owner;
+        let owner = self.turns.get(&tenant)?.owner;
+        let own = |queued: &Queued| self.streams.owner(&queued.request) == owner;
         let at_drive = any_at_drive(view, own);
-        let longest = match turn.owner {
+        let longest = match owner {
             Owner::Run(run) => self.streams.longest_wait(run, change),
             Owner::Writes(_) => return None,
             Owner::Rest(_) if at_drive => change,
             Owner::Rest(rest) => self.streams.longest_wait_for_rest(view.now, rest, change),
         };
-        let waits = expected(view, &account.think, longest, at_drive)?;
+        let waits = expected(view, &account.think, longest, at_drive);
+        let waits = match owner {
+            Owner::Run(run) => self.until_read_ahead(view, run, change, waits, at_drive),
+            Owner::Writes(_) | Owner::Rest(_) => waits,
+        }?;
+        let turn = self.turns.get_mut(&tenant)?;
         if matches!(waits, StreamTurn::Expected(_)) && turn.waits_since.is_none() {
             turn.waits_since = Some(view.now);
             self.waits.begun += 1;
         }
         Some(waits)
+    }
+
+    /// The wait for the next request of a run, if one pays (`waits`). For a client that pauses it
+    /// is only until the drive has read ahead enough, also if the request itself is not worth a
+    /// wait; with time to spare there is no other.
+    fn until_read_ahead(
+        &self,
+        view: &View<'_>,
+        run: RunId,
+        change: Nanos,
+        waits: Option<StreamTurn>,
+        at_drive: bool,
+    ) -> Option<StreamTurn> {
+        if at_drive {
+            let pauses = self.streams.pauses_of(run, change).is_some();
+            return waits.or(pauses.then_some(StreamTurn::AtDrive));
+        }
+        let spare = self.has_time_to_spare(view);
+        let longest = if spare { change / SPARE } else { change };
+        match (self.streams.read_ahead_by(run, view, change, longest), waits) {
+            (Some(ahead), _) if ahead <= view.now => None,
+            (Some(ahead), Some(StreamTurn::Expected(until))) => {
+                Some(StreamTurn::Expected(until.min(ahead)))
+            }
+            (Some(ahead), _) => Some(StreamTurn::Expected(ahead)),
+            (None, waits) => waits.filter(|_| !spare),
+        }
     }
 
     fn count_wait(&mut self, waited: Nanos, came: Came) {

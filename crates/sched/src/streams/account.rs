@@ -4,7 +4,7 @@ use headtime_units::{Instant, Nanos};
 
 use super::habits::Pauses;
 use super::think::Think;
-use crate::request::VolumeId;
+use crate::request::{RequestId, VolumeId};
 
 /// The disk time that an owner has used.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Account {
     pub(super) awaited: Option<Instant>,
     /// The pauses of a rest; those of runs belong to their habits.
     pub(super) pauses: Pauses,
+    /// The request that ended the last pause of a rest in time.
+    pub(super) came: Option<RequestId>,
 }
 
 impl Default for Account {
@@ -39,6 +41,7 @@ impl Default for Account {
             think: Think::default(),
             awaited: None,
             pauses: Pauses::default(),
+            came: None,
         }
     }
 }
@@ -63,10 +66,19 @@ impl Account {
     }
 
     /// Notes a request of a rest.
-    pub(super) fn goes_on(&mut self, now: Instant) {
+    pub(super) fn goes_on(&mut self, now: Instant, id: RequestId) {
         self.think.submitted(now);
-        let in_time = self.awaited.take().is_some_and(|until| now <= until);
-        self.pauses.came += f64::from(u8::from(in_time));
+        if self.awaited.take().is_some_and(|until| now <= until) {
+            self.pauses.came += 1.0;
+            self.came = Some(id);
+        }
+    }
+
+    /// Notes that the drive's cache has answered a request of a rest, which was not worth a wait.
+    pub(super) fn needed_no_arm(&mut self, id: RequestId) {
+        if self.came.take_if(|came| *came == id).is_some() {
+            self.pauses.needed_no_wait();
+        }
     }
 
     /// The virtual time that a use of `time` takes.

@@ -37,6 +37,11 @@ impl Pauses {
         self.came *= FORGETS;
     }
 
+    /// Notes that the last one that came in time was not worth a wait.
+    pub(super) fn needed_no_wait(&mut self) {
+        self.came = (self.came - 1.0).max(0.0);
+    }
+
     /// The share after which the next came in time, once that is known.
     pub(super) fn came(&self) -> Option<f64> {
         (self.all >= KNOWN).then(|| self.came / self.all)
