@@ -28,8 +28,12 @@ const ANSWERED: u64 = 8;
 const LASTS_CHANGES: u64 = 4;
 
 impl Streams {
-    /// The think time of the client of a run, short or long, if it pauses.
+    /// The think time of the client of a run, short or long, if it pauses. On a drive without an
+    /// arm, where a change costs nothing, no pause counts.
     pub(crate) fn pauses_of(&self, id: RunId, change: Nanos) -> Option<Think> {
+        if change.is_zero() {
+            return None;
+        }
         let think = self.runs.get(&id)?.account.think;
         think
             .mean_ns
@@ -63,7 +67,7 @@ impl Streams {
         let (_, transfer) = next(each)?;
         let within = |time: Nanos| each * (time.as_ns() / transfer.as_ns().max(1));
         let lasts_ns = (change * LASTS_CHANGES).as_ns();
-        let least = each.checked_mul(lasts_ns.div_ceil(think_ns as u64))?;
+        let least = each.checked_mul(lasts_ns.div_ceil((think_ns as u64).max(1)))?;
         if least > within(change * LASTS_CHANGES) {
             return None;
         }
