@@ -216,6 +216,10 @@ fn what_does_not_go_together_is_refused_at_the_start() {
         .join("\n");
     assert!(said(&without).to_string().contains("TLS needs a certificate"), "{}", said(&without));
     assert!(said(&bench.toml(CLIENTS, "require")).to_string().contains("without client_ca"));
+    bench.write("cert.pem", include_str!("version1.pem"));
+    let error = said(&toml).to_string();
+    assert!(error.contains("cert.pem: it is X.509 version 1") && error.contains("openssl"));
+    bench.write_server_certificate();
     std::fs::write(bench.sandbox.path("key.pem"), "nothing").unwrap();
     let error = said(&toml);
     assert!(

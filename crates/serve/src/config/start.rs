@@ -38,18 +38,23 @@ impl Config {
     /// All errors that were found.
     pub fn check_start(&self) -> Result<Vec<String>, Vec<StartError>> {
         self.check().map_err(|errors| vec![errors.into()])?;
-        let mut errors = Vec::new();
+        let (mut errors, mut notes) = (Vec::new(), Vec::new());
         errors.extend(Shared::nbd_limits(&self.limits).check().err().map(StartError::from));
         for (endpoint, address, public) in self.endpoints() {
             let resolved = HttpListener::resolve(endpoint, address, public);
             errors.extend(resolved.err().map(StartError::from));
         }
         if self.tls.certificate.is_some() {
-            errors.extend(Tls::open(&self.tls).err().map(StartError::from));
+            match Tls::open(&self.tls) {
+                Ok((_, files)) => {
+                    notes.extend(files.notes.iter().map(|note| format!("tls: {note}")));
+                }
+                Err(error) => errors.push(error.into()),
+            }
         }
         let locator = self.drive.as_ref().expect("checked above");
         match self.check_drive(locator) {
-            Ok(notes) if errors.is_empty() => Ok(notes),
+            Ok(of_drive) if errors.is_empty() => Ok([notes, of_drive].concat()),
             checked => {
                 errors.extend(checked.err());
                 Err(errors)

@@ -12,6 +12,7 @@ use rustls::{ServerConfig, ServerConnection};
 use rustls_pki_types::CertificateDer;
 use tokio::io::Ready;
 
+use super::OLD_VERSION;
 use crate::socket::{Attempt, Socket};
 
 /// The maximum memory of TLS per connection: data to send, a handshake message, and two records.
@@ -20,6 +21,10 @@ pub const TLS_BYTES: u64 = (SEND_BYTES + 64 * 1024 + 2 * 17 * 1024) as u64;
 const SEND_BYTES: usize = 64 << 10;
 /// The maximum number of buffers per write.
 const WRITE_PIECES: usize = 64;
+
+/// A client leaves in this way if it rejects the certificate, without a message to the server.
+const LEFT: &str = "the client disconnected in the handshake; if it rejects the server's \
+    certificate, give it the authority that signed it, and check the dates and names in it";
 
 /// The stream of a client.
 #[derive(Debug)]
@@ -53,7 +58,7 @@ impl Channel {
         loop {
             let sent = session.write_tls_all(socket);
             if sent == Attempt::Gone {
-                return Err("the client disconnected".to_owned());
+                return Err(LEFT.to_owned());
             }
             if !session.is_handshaking() {
                 return Ok(true);
@@ -61,11 +66,11 @@ impl Channel {
             match session.take_records(socket, unread) {
                 Ok(Attempt::Moved(_)) => {}
                 Ok(Attempt::NotNow) => return Ok(false),
-                Ok(Attempt::Gone) => return Err("the client disconnected".to_owned()),
+                Ok(Attempt::Gone) => return Err(LEFT.to_owned()),
                 Err(error) => {
                     // Send the alert as far as the socket accepts it.
                     let _sent = session.write_tls_all(socket);
-                    return Err(error.to_string());
+                    return Err(refusal(&error));
                 }
             }
         }
@@ -166,6 +171,33 @@ impl Channel {
     }
 }
 
+/// The reason why a handshake failed, with its remedy.
+fn refusal(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Fault;
+    let fault = match error {
+        rustls::Error::NoCertificatesPresented => {
+            return "the client presented no certificate that client_ca could have signed; give \
+                it one that an authority in that file signed"
+                .to_owned();
+        }
+        rustls::Error::InvalidCertificate(fault) => fault,
+        other => return other.to_string(),
+    };
+    let remedy = match fault {
+        Fault::Expired | Fault::ExpiredContext { .. } => "renew it",
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => "check the clocks",
+        Fault::UnknownIssuer | Fault::BadSignature => {
+            "no authority in client_ca signed it; sign it with one of them, or add the authority"
+        }
+        Fault::Revoked => "client_crl revokes it; issue another one",
+        Fault::Other(cause) if cause.to_string() == "UnsupportedCertVersion" => {
+            return format!("the client's certificate: {OLD_VERSION}");
+        }
+        _ => "issue another one, as docs/tls.md shows",
+    };
+    format!("the client's certificate is rejected ({fault}); {remedy}")
+}
+
 /// The operations of a TLS session on a nonblocking socket.
 trait OnSocket {
     /// Sends encrypted data as far as the socket accepts it: `NotNow` if some is left.
@@ -238,5 +270,38 @@ fn outcome(attempt: Attempt, at_the_end: usize) -> io::Result<usize> {
         Attempt::Moved(count) => Ok(count),
         Attempt::NotNow => Err(io::ErrorKind::WouldBlock.into()),
         Attempt::Gone => Ok(at_the_end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{CertificateError, Error, RootCertStore};
+    use rustls_pki_types::UnixTime;
+    use rustls_pki_types::pem::PemObject as _;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_certificate_is_named_with_its_fault_and_a_remedy() {
+        let of = |fault| refusal(&Error::InvalidCertificate(fault));
+        let (expired, unknown) =
+            (of(CertificateError::Expired), of(CertificateError::UnknownIssuer));
+        assert!(expired.contains("(Expired)") && expired.contains("renew it"), "{expired}");
+        assert!(unknown.contains("no authority in client_ca signed it"), "{unknown}");
+        let none = refusal(&Error::NoCertificatesPresented);
+        assert!(none.contains("presented no certificate"), "{none}");
+
+        let old = include_str!("../../tests/version1.pem");
+        let old = CertificateDer::from_pem_slice(old.as_bytes()).expect("a certificate");
+        let mut roots = RootCertStore::empty();
+        roots.add(old.clone()).expect("a trust anchor");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .expect("a verifier");
+        let error = verifier.verify_client_cert(&old, &[], UnixTime::now()).map(drop);
+        let old = refusal(&error.expect_err("a certificate of version 1"));
+        assert!(old.contains("X.509 version 1"), "{old}");
     }
 }

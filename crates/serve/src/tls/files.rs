@@ -13,7 +13,7 @@ use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
-use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate, X509Version};
 
 use super::{TlsConfig, TlsError};
 
@@ -134,6 +134,9 @@ impl TlsFiles {
     fn tell_of(&mut self, path: &Path, certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
         let (_, parsed) = X509Certificate::from_der(certificate)
             .map_err(|error| file("certificate", path, error.to_string()))?;
+        if parsed.version() != X509Version::V3 {
+            return Err(TlsError::OldVersion { path: path.to_owned() });
+        }
         self.certificate_until = parsed.validity().not_after.to_string();
         if !parsed.validity().is_valid() {
             let note = format!(

@@ -53,6 +53,10 @@ pub struct ClientConfig {
     pub exports: Vec<String>,
 }
 
+/// The fault of a certificate without extensions, and its remedy.
+const OLD_VERSION: &str = "it is X.509 version 1, which TLS rejects; issue it with extensions, \
+    such as subjectAltName, for version 3 (`openssl x509 -req -extfile FILE`)";
+
 /// The reason why TLS cannot be set up or reloaded.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the fields")]
@@ -76,6 +80,9 @@ pub enum TlsError {
         key.display(), certificate.display()
     )]
     KeyMismatch { key: PathBuf, certificate: PathBuf },
+    /// A certificate of an old version.
+    #[error("tls: certificate {}: {OLD_VERSION}", path.display())]
+    OldVersion { path: PathBuf },
     /// There is nothing to reload.
     #[error(
         "the configuration has no [tls], and only that can be reloaded; restart the server for \
