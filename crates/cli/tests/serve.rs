@@ -147,6 +147,42 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
 }
 
 #[test]
+fn the_log_names_volumes_and_reports_that_the_backup_of_a_gpt_is_used() {
+    use std::os::unix::fs::FileExt as _;
+    if !have_nbdsh() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (image, socket) = (folder.path().join("disk.img"), folder.path().join("nbd.sock"));
+    let file = std::fs::File::create_new(&image).expect("a new file");
+    file.set_len(16 << 20).expect("a sparse file");
+    let mut file =
+        std::fs::OpenOptions::new().read(true).write(true).open(&image).expect("it was made");
+    gpt::mbr::ProtectiveMBR::new().overwrite_lba0(&mut file).expect("a protective MBR");
+    let options = gpt::GptConfig::new().writable(true);
+    let mut table = options.create_from_device(file, None).expect("room for a table");
+    let kind = gpt::partition_types::LINUX_FS;
+    table.add_partition("root", 8 << 20, kind, 0, Some(2048)).expect("room for it");
+    let file = table.write().expect("the file is writable");
+    file.write_all_at(&[0; 512], 512).expect("the file is writable");
+
+    let listen = format!("unix:{}", text(&socket));
+    let start = ["serve", "--existing", "--print-uri", "--listen", &listen, "--drive"];
+    let mut server = Program::start(&[&start[..], &[text(&image)]].concat());
+    let uris = [server.line(), server.line()];
+    let root = uris.iter().find(|uri| uri.contains("/root?")).expect("the partition is served");
+    file.set_len(1 << 20).expect("the file is writable");
+    let read = nbdsh(root, "h.pread(4096, 4 << 20)").output().expect("nbdsh is installed");
+    assert!(!read.status.success(), "the sector is gone");
+    server.signal(Signal::TERM);
+    let (_, _, said) = server.end();
+    for (expected, times) in [("the GPT at the start of the drive is damaged", 1), ("\"root\"", 1)]
+    {
+        assert_eq!(said.matches(expected).count(), times, "{expected} in\n{said}");
+    }
+}
+
+#[test]
 fn an_emulated_drive_alone_says_at_the_end_how_late_it_was() {
     if !have_nbdsh() {
         return;

@@ -11,7 +11,7 @@
 //! wake-up delays too, and the drive model has to cope with them. A late wake-up does not delay the
 //! mechanism of an emulated drive, which computes from its own times.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -101,6 +101,8 @@ pub(crate) struct Engine {
     lateness: Lateness,
     errors: ErrorCounts,
     log_limiter: LogLimiter,
+    /// The names of volumes in the log.
+    volume_names: BTreeMap<VolumeId, String>,
     trust: TrustLog,
     shingling: ShinglingLog,
     /// The members of an array, by arm.
@@ -148,6 +150,7 @@ impl Engine {
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
             log_limiter: LogLimiter::default(),
+            volume_names: BTreeMap::new(),
             trust: TrustLog::default(),
             shingling: ShinglingLog::default(),
             members: Arc::default(),
@@ -218,6 +221,9 @@ impl Engine {
                 Message::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
                 Message::StreamEnded(stream) => {
                     self.scheduler.stream_ended(self.clock.now(), stream);
+                }
+                Message::NameVolume(volume, name) => {
+                    self.volume_names.insert(volume, name);
                 }
                 Message::SetFill(settings) => self.scheduler.set_fill(settings),
                 Message::Slow(answer) => {
@@ -514,13 +520,15 @@ impl Engine {
 
     fn count_error(&mut self, volume: VolumeId, error: &IoError) {
         *self.errors.by_errno.entry(error.errno()).or_default() += 1;
+        let name = self.volume_names.get(&volume).cloned();
+        let volume = name.unwrap_or_else(|| volume.0.to_string());
         // The loss of the connection was logged once. Requests that fail because of it are logged
         // at debug level only.
         if [Errno::CONNRESET, Errno::NOTCONN]
             .iter()
             .any(|gone| gone.raw_os_error() == error.errno())
         {
-            tracing::debug!(volume = volume.0, %error, "a request failed");
+            tracing::debug!(volume, %error, "a request failed");
             return;
         }
         let Some(Allowed { suppressed, last }) = self.log_limiter.allow(self.clock.now()) else {
@@ -529,7 +537,7 @@ impl Engine {
         if suppressed > 0 {
             tracing::warn!("{suppressed} more requests failed in the meantime");
         }
-        tracing::warn!(volume = volume.0, %error, "a request failed");
+        tracing::warn!(volume, %error, "a request failed");
         if last {
             tracing::warn!(
                 "further failures within this second are counted and not logged (`headtime \

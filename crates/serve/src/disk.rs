@@ -2,7 +2,7 @@
 //! that control when and how a request ends.
 
 use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
-use headtime_sched::{RequestId, ShareChange, ShareReport, StreamId};
+use headtime_sched::{RequestId, ShareChange, ShareReport, StreamId, VolumeId};
 use headtime_units::Sectors;
 
 use crate::volumes::DriveShape;
@@ -40,6 +40,11 @@ pub trait Disk: Send + Sync {
     /// does one that is gone.
     fn stream_ended(&self, stream: StreamId) {
         let _ = stream;
+    }
+
+    /// Sets the name of a volume in the drive's log. A disk without a log ignores it.
+    fn name_volume(&self, volume: VolumeId, name: &str) {
+        let _ignored = (volume, name);
     }
 
     /// Changes the terms of tenants while requests wait, all of `changes` or none. A disk without a
@@ -112,6 +117,11 @@ impl Disk for DriveHandle {
     fn stream_ended(&self, stream: StreamId) {
         // A drive that is gone waits for nothing.
         let _ = Self::stream_ended(self, stream);
+    }
+
+    fn name_volume(&self, volume: VolumeId, name: &str) {
+        // A drive that is closing has no use for it.
+        let _ = Self::name_volume(self, volume, name);
     }
 
     fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal, StreamId};
+use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal, StreamId, VolumeId};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::clock::RealClock;
@@ -230,6 +230,14 @@ impl DriveHandle {
     /// As [`DriveHandle::set_policy`].
     pub fn stream_ended(&self, stream: StreamId) -> Result<(), SubmitError> {
         self.link.send(Message::StreamEnded(stream))
+    }
+
+    /// Sets the name of a volume in the log; without one its number stands there.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`].
+    pub fn name_volume(&self, volume: VolumeId, name: &str) -> Result<(), SubmitError> {
+        self.link.send(Message::NameVolume(volume, name.to_owned()))
     }
 
     /// Changes the settings of reads for scans, also while scans run.

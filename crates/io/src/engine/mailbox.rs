@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headtime_sched::{
     Belief, FillSettings, IfInfeasible, IoPriority, PendingSectors, Promise, Request, RequestId,
-    ScanPriority, ShareChange, ShareRefusal, StreamId,
+    ScanPriority, ShareChange, ShareRefusal, StreamId, VolumeId,
 };
 use headtime_units::Instant;
 
@@ -97,6 +97,7 @@ pub(crate) enum Message {
     Submit(ActiveRequest),
     Cancel(RequestId),
     StreamEnded(StreamId),
+    NameVolume(VolumeId, String),
     Tune(Box<Tuning>),
     Believe(Box<dyn Belief + Send>),
     ShowMap(Box<dyn FnOnce(Option<RunningMap>) + Send>),

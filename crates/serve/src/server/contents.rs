@@ -188,6 +188,7 @@ impl Contents {
             if config.read_only {
                 volume.protect();
             }
+            Disk::name_volume(disk, served.volume.id, &served.volume.name);
             exports.serve(&volume, blocks);
         }
         let uuid = table.uuid();

@@ -129,6 +129,13 @@ fn partitions(
     let table = opened
         .open_from_device(reader)
         .map_err(|error| StoreError::Partitions(error.to_string()))?;
+    if let Err(error) = table.primary_header() {
+        tracing::warn!(
+            "the GPT at the start of the drive is damaged ({error}), so the backup at its end is \
+                used; restore the first with `sgdisk --verify` and `gdisk` while the drive is not \
+                served"
+        );
+    }
     for (number, partition) in table.partitions() {
         let sectors = partition.last_lba.checked_sub(partition.first_lba).map(|last| last + 1);
         let on_drive = partition.first_lba > 0 && partition.last_lba < shape.capacity.get();

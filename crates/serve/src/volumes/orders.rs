@@ -224,6 +224,7 @@ impl Volumes {
         self.scans.set_target(name, Some(volume.extents.clone()));
         // The terms come first, so that they cover the first request.
         let shares_set = self.set_shares(None, Some(&volume));
+        self.disk.name_volume(volume.id, name);
         self.exports.serve(&LiveVolume::new(&volume, self.sector()), self.blocks);
         shares_set?;
         tracing::info!(volume = name, "added");
