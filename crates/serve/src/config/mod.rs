@@ -550,7 +550,17 @@ impl VolumeConfig {
             first.split_once('=').map_or((first, None), |(name, size)| (name, Some(size)));
         let named = volume.set("name", name);
         let sized = size.map_or(Ok(()), |size| volume.set("size", size));
-        let others = parts.map(|part| set_pair(VOLUME_KEYS, "volume", &mut volume, part));
+        let mut seen = vec!["name"];
+        seen.extend(size.map(|_| "size"));
+        let others = parts.map(|part| {
+            let key = part.split_once('=').map_or(part, |(key, _)| key);
+            if seen.contains(&key) {
+                let twice = format!("volume: {key} is given twice; write it once");
+                return Err(Value::flag(key, part).error(twice));
+            }
+            seen.push(key);
+            set_pair(VOLUME_KEYS, "volume", &mut volume, part)
+        });
         ValueErrors::join([named, sized].into_iter().chain(others))?;
         Ok(volume)
     }

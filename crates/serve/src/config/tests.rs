@@ -246,6 +246,8 @@ fn broken_flags_are_all_reported() {
             "c=1,most=3,deadline=7".to_string(),
             "d=1MiB".to_string(),
             "d=2MiB".to_string(),
+            "e=1MiB,size=2MiB".to_string(),
+            "f=1MiB,limit=1%,limit=2%".to_string(),
         ],
         limits: vec!["memory".to_string()],
         ..Flags::default()
@@ -257,6 +259,8 @@ fn broken_flags_are_all_reported() {
         "--volume c=1,most=3,deadline=7: volume: deadline: ",
         "--volume d=2MiB: volume d appears twice",
         "--limit memory: limit: memory: ",
+        "--volume e=1MiB,size=2MiB: volume: size is given twice",
+        "--volume f=1MiB,limit=1%,limit=2%: volume: limit is given twice",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
