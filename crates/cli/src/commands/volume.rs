@@ -12,7 +12,7 @@ use headtime_units::{ByteSize, Extent, Nanos};
 use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
-use headtime_console::output::{columns, print, print_json};
+use headtime_console::output::{columns_within, print, print_json, terminal_size};
 
 /// Arguments of `headtime volume`.
 #[derive(Debug, Args)]
@@ -193,7 +193,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if server.json {
         return print_json(&answer);
     }
-    print(&text(&answer))
+    print(&text(&answer, terminal_size().map_or(usize::MAX, |(columns, _)| columns)))
 }
 
 /// Asks at the terminal.
@@ -231,11 +231,19 @@ fn settings(
             "`{text}` is not a setting; write KEY=VALUE, such as reserve=25%"
         ))),
     };
-    texts.iter().enumerate().map(pair).collect()
+    let mut settings = std::collections::BTreeMap::new();
+    for (key, value) in texts.iter().enumerate().map(pair).collect::<Result<Vec<_>, _>>()? {
+        if let Some(before) = settings.insert(key.clone(), value.clone()) {
+            return Err(Failure::usage(anyhow!(
+                "{key} is given twice, {before} and {value}; write it once"
+            )));
+        }
+    }
+    Ok(settings)
 }
 
-/// The answer for people.
-fn text(answer: &VolumeAnswer) -> String {
+/// The answer for people, in lines of at most `width` characters where that is possible.
+fn text(answer: &VolumeAnswer, width: usize) -> String {
     let mut text = String::new();
     if !answer.volumes.is_empty() {
         let header = [
@@ -246,10 +254,12 @@ fn text(answer: &VolumeAnswer) -> String {
         for volume in &answer.volumes {
             rows.extend(volume.classes.iter().map(|class| row(volume, class)));
         }
-        text.push_str(&columns(
-            &rows,
-            &[false, true, true, true, true, true, true, true, false, true, true, false],
-        ));
+        let right = [false, true, true, true, true, true, true, true, false, true, true, false];
+        let unset = |column: &usize| rows[1..].iter().all(|row| row[*column] == NONE);
+        // Weight, burst, both rates, priority, remarks.
+        let settings = [5, 4, 6, 7, 8, 11].into_iter().filter(|column| !unset(column));
+        let dispensable: Vec<usize> = (2..10).filter(unset).chain(settings).collect();
+        text.push_str(&columns_within(&rows, &right, &dispensable, width));
     }
     answer.volumes.iter().for_each(|of| text.push_str(&extents_text(&of.name, &of.extents)));
     let size = ByteSize::new;
@@ -276,8 +286,10 @@ pub(super) fn extents_text(volume: &str, extents: &[ExtentStatus]) -> String {
     format!("extents of {volume}: {}\n", all.join(", "))
 }
 
+/// The cell of a setting that a volume does not have.
+const NONE: &str = "–";
+
 fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
-    const NONE: &str = "–";
     let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     let time = |seconds: f64| short(&Nanos::from_ns((seconds * 1e9).round() as u64).to_string());
     let own = class.export == volume.name;
@@ -353,6 +365,32 @@ mod tests {
     }
 
     #[test]
+    fn a_list_fits_a_terminal_without_the_columns_that_no_volume_uses() {
+        let class = |export: &str| ClassStatus {
+            export: export.to_owned(),
+            reserve_percent: 25.0,
+            limit_percent: Some(50.0),
+            deadline_seconds: Some(0.1),
+            connections: Some(2),
+            ..ClassStatus::default()
+        };
+        let volume = |name: &str| VolumeStatus {
+            name: name.to_owned(),
+            size_bytes: 200 << 30,
+            classes: vec![class(name), class(&format!("{name}@realtime"))],
+            ..VolumeStatus::default()
+        };
+        let volumes = ["recorder-of-camera-7", "database-production"].map(volume).into();
+        let answer = VolumeAnswer { volumes, ..VolumeAnswer::default() };
+        let (narrow, wide) = (text(&answer, 80), text(&answer, usize::MAX));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        for shown in ["recorder-of-camera-7@realtime", "RESERVE", "LIMIT", "DEADLINE", "CLIENTS"] {
+            assert!(narrow.contains(shown), "{shown} is not in\n{narrow}");
+        }
+        assert!(wide.contains("WEIGHT") && !narrow.contains("WEIGHT"), "{wide}");
+    }
+
+    #[test]
     fn a_size_may_stand_first_and_everything_else_is_a_pair() {
         let words =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -362,5 +400,8 @@ mod tests {
             settings(&words(&["10GiB"]), false).is_err()
                 && settings(&words(&["reserve=1%", "10GiB"]), true).is_err()
         );
+        let twice = settings(&words(&["1MiB", "size=2MiB"]), true).expect_err("two sizes");
+        let twice = format!("{twice:?}");
+        assert!(twice.contains("size is given twice, 1MiB and 2MiB"), "{twice}");
     }
 }

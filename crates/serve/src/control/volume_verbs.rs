@@ -29,7 +29,7 @@ pub struct VolumeArguments {
 }
 
 /// The answer to the verbs of volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeAnswer {
     /// The selected volumes after the command.
     pub volumes: Vec<VolumeStatus>,
@@ -49,7 +49,7 @@ pub struct VolumeAnswer {
 }
 
 /// The state of one volume.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Its name.
     pub name: String,
@@ -84,7 +84,7 @@ pub struct ExtentStatus {
 }
 
 /// The state of one class of a volume.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassStatus {
     /// Its export.
     pub export: String,
