@@ -207,7 +207,7 @@ pub enum OpenError {
         locator: String,
     },
     /// The system reported an error.
-    #[error("{doing} {} failed: {error}", path.display())]
+    #[error("{doing} {} failed: {error}{}", path.display(), remedy_of(error))]
     System {
         /// The file.
         path: PathBuf,
@@ -243,6 +243,20 @@ pub enum OpenError {
             files"
     )]
     Engine(std::io::Error),
+}
+
+/// The remedy for an answer of the system, if it has one of its own.
+fn remedy_of(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            "; its file system has no files of this length (ext4 with blocks of 1 KiB ends at 4 \
+                TiB): name a file on another one (`mkfs.ext4 -b 4096`, xfs), or raise `ulimit -f`"
+        }
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "; make room on its file system, or name a file on another one"
+        }
+        _ => "",
+    }
 }
 
 /// The remedy for a missing path. No file belongs among the devices.
@@ -305,5 +319,19 @@ impl OpenError {
     pub(crate) fn system(path: &Path, doing: &'static str) -> impl FnOnce(Errno) -> Self {
         let path = path.to_owned();
         move |errno| Self::System { path, doing, error: errno.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_so_long_has_a_remedy() {
+        let of = |errno| OpenError::system(Path::new("d.img"), "growing")(errno).to_string();
+        let (long, full, other) = (of(Errno::FBIG), of(Errno::NOSPC), of(Errno::IO));
+        assert!(long.contains("File too large") && long.contains("mkfs.ext4 -b 4096"), "{long}");
+        assert!(full.contains("make room"), "{full}");
+        assert!(other.ends_with("(os error 5)"), "{other}");
     }
 }

@@ -2,7 +2,7 @@
 //! beside them.
 //!
 //! A drive longer than the file system's longest file is cut into segments `FILE`, `FILE.1`,
-//! `FILE.2` … of 8 TiB; one after the other they are the drive's bytes.
+//! `FILE.2` … of 2 TiB; one after the other they are the drive's bytes.
 //!
 //! Making a new backing is safe against a crash at any point, because `FILE` gets its length last:
 //! an empty `FILE` is a backing that was not finished, and is made again; one of the drive's length
@@ -136,7 +136,7 @@ fn make(
     ftruncate(first, SEGMENT_BYTES)
         .map_err(OpenError::system(path, "making as long as a segment of the drive"))?;
     tracing::info!(path = %path.display(), "the drive is longer than a file can be here; it lies \
-        in segments of 8 TiB");
+        in segments of 2 TiB");
     Ok(sidecar)
 }
 
@@ -177,5 +177,5 @@ fn segment_path(path: &Path, index: usize) -> PathBuf {
     if index == 0 { path.to_owned() } else { with_suffix(path, &format!(".{index}")) }
 }
 
-/// Half of the longest file of ext4, which ends 4 KiB short of 16 TiB.
-const SEGMENT_BYTES: u64 = 8 << 40;
+/// Half of the longest file of ext4 with blocks of 1 KiB, which ends 1 KiB short of 4 TiB.
+const SEGMENT_BYTES: u64 = 2 << 40;
