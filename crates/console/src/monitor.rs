@@ -19,7 +19,7 @@ use crate::view::LiveVolume;
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The response times of a second: the number of each bin
-/// ([`headtime_serve::response_bin`]) with any, and their count.
+/// ([`headtime_serve::response_bins`]) with any, and their count.
 pub type Heat = Vec<(u32, u64)>;
 
 /// The differences between the first and the latest snapshot of one server.

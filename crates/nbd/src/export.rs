@@ -285,7 +285,7 @@ pub struct ListedExport {
 pub struct StatusExtent {
     /// Length in bytes, not zero.
     pub length: u32,
-    /// Bits [`crate::wire::STATE_HOLE`] and [`crate::wire::STATE_ZERO`]; 0 = allocated data.
+    /// Bits of `base:allocation`: 1 = not allocated, 2 = reads as zeroes; 0 = allocated data.
     pub state: u32,
 }
 

@@ -144,11 +144,6 @@ pub const REPLY_TYPE_ERROR: u16 = REPLY_TYPE_ERROR_BIT | 1;
 /// Chunk type: error, message and the offset it happened at.
 pub const REPLY_TYPE_ERROR_OFFSET: u16 = REPLY_TYPE_ERROR_BIT | 2;
 
-/// `base:allocation` state: not allocated.
-pub const STATE_HOLE: u32 = 1;
-/// `base:allocation` state: reads as zeroes.
-pub const STATE_ZERO: u32 = 2;
-
 /// The namespace this crate knows, as a wildcard query.
 pub const BASE_NAMESPACE: &str = "base:";
 /// The one metadata context this crate knows.
@@ -169,7 +164,7 @@ pub const OPTIONS: &[(u32, &str)] = &[
 ];
 
 /// Error replies to options and what they mean.
-pub const OPTION_ERRORS: &[(u32, &str)] = &[
+const OPTION_ERRORS: &[(u32, &str)] = &[
     (REP_ERR_UNSUP, "not supported"),
     (REP_ERR_POLICY, "forbidden by the server's policy"),
     (REP_ERR_INVALID, "invalid"),

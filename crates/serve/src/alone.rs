@@ -9,11 +9,8 @@ use headtime_io::PolicyChoice;
 use crate::config::Config;
 use crate::server::{ServedContent, Server, StartError};
 
-/// The name of the export; the empty name finds it too.
-pub const ALONE_EXPORT: &str = "drive";
-
-/// Serves the whole drive of `config`. Its policy and volumes are ignored; `outstanding` is used if
-/// it is set.
+/// Serves the whole drive of `config` as the export `drive`, which the empty name finds too. Its
+/// policy and volumes are ignored; `outstanding` is used if it is set.
 pub fn serve_alone(config: &Config) -> Result<Server, StartError> {
     config.check()?;
     let firmware =
@@ -21,5 +18,5 @@ pub fn serve_alone(config: &Config) -> Result<Server, StartError> {
     let mut alone = Config { policy: firmware, ..config.clone() };
     // Tunables stored by another server of this drive do not apply.
     alone.tuned.insert("policy");
-    Server::open(&alone, ServedContent::Whole { name: ALONE_EXPORT })
+    Server::open(&alone, ServedContent::Whole { name: "drive" })
 }

@@ -85,7 +85,7 @@ mod without_effect;
 /// The version of this program; in release builds with the commit.
 pub const VERSION: &str = env!("HEADTIME_VERSION");
 
-pub use alone::{ALONE_EXPORT, serve_alone};
+pub use alone::serve_alone;
 pub use auto_table::{read_auto_table, write_auto_table};
 pub use default_paths::{
     control_socket_alone, control_sockets, default_control_socket, default_state_directory,
@@ -97,5 +97,5 @@ pub use reload::{ReloadError, Reloaded, Reloader};
 pub use server::{Drained, ExportUri, Server, StartError, VolumeReport};
 pub use stats::{
     OpStats, RESPONSE_BINS_PER_DECADE, RefusalCounts, ResponseTimes, Stats, StatsSnapshot,
-    VolumeStats, response_bin, response_bins,
+    VolumeStats, response_bins,
 };

@@ -352,8 +352,7 @@ const LAST_BIN: u32 = 6 * RESPONSE_BINS_PER_DECADE;
 
 /// The bin of a response time. Bin `n` begins at 100 µs × 10^(n / 8); bin 0 has all shorter times
 /// too.
-#[must_use]
-pub fn response_bin(us: u64) -> u32 {
+fn response_bin(us: u64) -> u32 {
     let above = (us as f64 / FIRST_BIN_US).log10() * f64::from(RESPONSE_BINS_PER_DECADE);
     if above > 0.0 { (above as u32).min(LAST_BIN) } else { 0 }
 }

@@ -176,7 +176,7 @@ pub enum CloseReason {
     Refused {
         /// Name of the option.
         option: &'static str,
-        /// Reply code, see [`wire::OPTION_ERRORS`].
+        /// Reply code of the option.
         error: u32,
         /// The server's text for people; may be empty.
         text: String,

@@ -10,7 +10,7 @@ use headtime_nbd::server::TlsPolicy;
 /// The port that IANA assigned to NBD.
 pub const DEFAULT_PORT: u16 = 10_809;
 /// The default mode of a unix socket: only its owner may connect.
-pub const DEFAULT_SOCKET_MODE: u32 = 0o600;
+const DEFAULT_SOCKET_MODE: u32 = 0o600;
 
 /// One address of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -59,7 +59,7 @@ use crate::volumes::{SettingsChange, VolumeSpec};
 pub use files::config_files;
 pub use headtime_config::{Key, TextErrors};
 pub use keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
-pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
+pub use listen::{DEFAULT_PORT, Listen, ListenError};
 pub use map_keys::MAP_KEYS;
 pub use scan_keys::SCAN_KEYS;
 pub use tls_keys::{CLIENT_KEYS, TLS_KEYS};
