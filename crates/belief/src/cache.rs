@@ -4,9 +4,12 @@
 //! the arm can have arrived and its sectors have passed. A response from the cache ends at any
 //! angle, as soon as the command is decoded and the data have crossed the bus. Hence:
 //!
-//! - *A hit* ends within the time of a hit plus 0.4 ms ([`HIT_SLACK`]) after the drive could begin,
-//!   and either sooner than predicted or at another angle. Exception: if the angle of the platter
-//!   is well known, a sector on the head's track that arrives as predicted is no hit.
+//! - *A hit* ends within the time of a hit plus 0.4 ms ([`HIT_SLACK`]) after the drive could begin.
+//!   It may have waited while data of other commands crossed the bus; that time is added. It also
+//!   ends sooner than predicted or at another angle. Exception: if the angle of the platter is well
+//!   known, a sector on the head's track that arrives as predicted is no hit. A busy host sees
+//!   reports late, so a read that is probably held is a hit at any time, unless the angle is well
+//!   known and is that of its end.
 //! - *Elsewhere* ends later than a hit but before the arm could have arrived, or two or more
 //!   revolutions late at its own angle. The head was not at the predicted place, because the drive
 //!   reordered commands or had read ahead; or a retry delayed the access.
@@ -25,6 +28,8 @@
 //! Does not distinguish a hit on the head's own track from an access that ends as predicted.
 //! Source: P2 section 3.3.
 
+use std::collections::VecDeque;
+
 use headtime_mechanics::DriveProfile;
 use headtime_mechanics::cache::CacheTimes;
 use headtime_sched::{MeasuredAccess, Op};
@@ -37,6 +42,8 @@ use crate::moved::Moved;
 
 /// The time by which a hit may exceed the computed one: a bus in use, a slow report (guess).
 const HIT_SLACK: Nanos = Nanos::from_us(400);
+/// The maximum number of reports in memory: more than commands are at a drive.
+const MAX_REPORTS: usize = 256;
 /// An access this much sooner than predicted is not the one that was predicted (guess).
 const SOONER_NS: f64 = 100_000.0;
 /// Being sooner than possible by less than this is an error of the profile (guess).
@@ -65,6 +72,8 @@ pub(crate) struct Compared {
     pub(crate) slips: f64,
     /// The angle is that of the end, as far as the angle is known.
     pub(crate) fits: bool,
+    /// The angle is known well.
+    pub(crate) sharp: bool,
 }
 
 /// The times of the drive's cache, and its state.
@@ -76,6 +85,8 @@ pub(crate) struct CacheModel {
     read_ahead: Sectors,
     /// The end of the last access, if it was a read.
     read_to: Option<Lba>,
+    /// The latest reports, each with the time for which data crossed the bus up to it.
+    reports: VecDeque<(Instant, Nanos)>,
     pub(crate) hits: u64,
     /// A write was acknowledged and has still to be destaged, so the head's next way is not the
     /// predicted one.
@@ -105,6 +116,7 @@ impl CacheModel {
             write_back: false,
             read_ahead: Sectors::ZERO,
             read_to: None,
+            reports: VecDeque::new(),
             hits: 0,
             to_be_written: false,
             rows: CachedRows::default(),
@@ -124,6 +136,23 @@ impl CacheModel {
     /// Notes where an access ended.
     pub(crate) fn ended(&mut self, op: Op, extent: Extent) {
         self.read_to = (op == Op::Read).then_some(extent.end());
+    }
+
+    /// Notes a report of data that crossed the bus in `bus_time`.
+    fn reported(&mut self, at: Instant, bus_time: Nanos) {
+        let (before, crossed) = self.reports.back().copied().unwrap_or_default();
+        if self.reports.len() == MAX_REPORTS {
+            self.reports.pop_front();
+        }
+        self.reports.push_back((before.max(at), crossed + bus_time));
+    }
+
+    /// The time for which data crossed the bus that were reported after `begin`: a hit may have
+    /// waited as long.
+    fn crossed_since(&self, begin: Instant) -> Nanos {
+        let after = self.reports.partition_point(|(at, _)| *at <= begin);
+        let crossed = |report: Option<&(Instant, Nanos)>| report.map_or(Nanos::ZERO, |(_, t)| *t);
+        crossed(self.reports.back()) - crossed(self.reports.get(after.saturating_sub(1)))
     }
 
     /// The sectors that the drive reads ahead after the last access, where that was a read up to
@@ -154,6 +183,14 @@ impl Actuator {
         let mut rows = std::mem::take(&mut self.cache.rows);
         rows.read(extent, times, |extent| self.target(Op::Read, extent).transfer);
         self.cache.rows = rows;
+    }
+
+    /// Notes the report of a completion that was learned from.
+    pub(crate) fn note_report(&mut self, measured: &MeasuredAccess) {
+        if let Locations::Layout(layout) = &self.map.locations {
+            let bus_time = layout.interface.bus_time(measured.target.extent.len);
+            self.cache.reported(measured.finished, bus_time);
+        }
     }
 
     /// Compares a completion with its prediction, where the phase is known; `transfer` is its media
@@ -189,7 +226,8 @@ impl Actuator {
         let sooner = self.has_curve() && media_end + margin < reach + transfer && !relocated;
         let free_at = measured.head_before.map_or(measured.dispatched, |head| head.free_at);
         let begin = measured.dispatched.max(free_at);
-        let caught = fits && !approach.moves && deviation_ns < SHARP_TURNS * turn_ns;
+        let sharp = deviation_ns < SHARP_TURNS * turn_ns;
+        let caught = fits && !approach.moves && sharp;
         // An unknown wait is compared only with the time of a hit.
         let angle_known = approach.known || self.has_curve();
         let kind = match self.kind_by_time(measured, begin) {
@@ -202,7 +240,7 @@ impl Actuator {
             None if sooner || angle_known && slips >= 2.0 && fits => CompletionKind::Elsewhere,
             None => CompletionKind::Medium,
         };
-        Compared { kind, approach, late_ns, slips, fits }
+        Compared { kind, approach, late_ns, slips, fits, sharp }
     }
 
     /// The kind of access by the time that it took from when the drive could `begin`; `None` where
@@ -227,7 +265,7 @@ impl Actuator {
                 .filter(|head| !self.map.locations.may_share_track(head.place, target.start))
                 .map(|_| Nanos::ZERO)?,
         };
-        if *finished <= begin + least + HIT_SLACK {
+        if *finished <= begin + least + HIT_SLACK + self.cache.crossed_since(begin) {
             return Some(CompletionKind::Hit);
         }
         (self.cache.write_back && target.op != Op::Read).then_some(CompletionKind::InBuffer)

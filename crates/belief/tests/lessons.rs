@@ -217,7 +217,8 @@ fn a_hit_is_reported_and_changes_nothing_but_its_count() {
 
 #[test]
 fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
-    let (mut bare, mut belief) = nominal("nearline-20tb", 2);
+    // A cache would hold the repeated reads.
+    let (mut bare, mut belief) = nominal("nearline-20tb@nocache", 2);
     bare.serve_many(&mut belief, 500);
     let (inner, outer) =
         (Extent::from_numbers(belief.capacity().get() - 800, 8), Extent::from_numbers(0, 8));

@@ -7,8 +7,8 @@ use common::{Answered, Run};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, Op};
 use headtime_sim::DriveTruth;
-use headtime_units::Extent;
-use headtime_workload::{Mix, Order, StreamConfig};
+use headtime_units::{Extent, Nanos};
+use headtime_workload::{Arrivals, Mix, Order, Sizes, StreamConfig, ThinkTime};
 
 fn load(name: &str) -> DriveProfile {
     catalog::load(name).expect("a profile of the catalog")
@@ -133,5 +133,59 @@ fn reading_ahead_and_a_queue_in_the_drive_leave_predictions_as_they_are() {
         };
         assert!(error_us(cached.1) < 1.3 * error_us(plain.1) + 5.0, "{what}");
         assert!(cached.1.cache_hits * 200 < cached.1.samples, "{what}");
+    }
+}
+
+/// Three clients read the same sectors in large requests, and a fourth some cached ones: hits wait
+/// for each other at the bus, so they end at any angle.
+#[test]
+fn hits_that_wait_for_the_bus_are_no_evidence_against_the_model() {
+    for seed in 1..=3 {
+        let profile = load("nearline-20tb");
+        let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
+        let large = StreamConfig {
+            sizes: Sizes::Fixed { bytes: 1 << 20 },
+            range: Some(Extent::from_numbers(0, 1 << 20)),
+            order: Order::Runs { mean_requests: 512.0 },
+            positions: Some(1),
+            ..StreamConfig::closed(16)
+        };
+        let think = ThinkTime::Constant(Nanos::from_ms(5));
+        let cached = StreamConfig {
+            range: Some(Extent::from_numbers(0, 8_192)),
+            arrivals: Arrivals::Closed { clients: 1, think },
+            ..StreamConfig::closed(1)
+        };
+        let streams = [cached, large.clone(), large.clone(), large];
+        let mut run = Run::new(truth, of_profile(&profile), "headtime", &streams, &profile, seed);
+        let mut lost_trust = false;
+        run.watch(10_000, |belief, _| lost_trust |= belief.report().mistrusted);
+        let report = run.report();
+        println!("seed {seed}: {report:?}");
+        let error_us = report.error_rms_us.expect("predictions were judged");
+        assert!(!lost_trust && error_us < 400.0, "seed {seed}: {report:?}");
+    }
+}
+
+/// One client reads what the drive's cache holds, and the host is busy.
+#[test]
+fn late_reports_of_hits_are_no_evidence_against_the_model() {
+    for seed in 1..=3 {
+        let profile = load("nearline-20tb");
+        let mut busy = profile.clone();
+        (busy.variation.stall_share, busy.variation.stall_ms) = (0.3, 3.0);
+        let truth = DriveTruth::draw(&busy, seed).expect("a valid profile");
+        let think = ThinkTime::Constant(Nanos::from_ms(5));
+        let cached = StreamConfig {
+            range: Some(Extent::from_numbers(0, 8_192)),
+            arrivals: Arrivals::Closed { clients: 1, think },
+            ..StreamConfig::closed(1)
+        };
+        let mut run = Run::new(truth, of_profile(&profile), "headtime", &[cached], &profile, seed);
+        let mut lost_trust = false;
+        run.watch(4_000, |belief, _| lost_trust |= belief.report().mistrusted);
+        let report = run.report();
+        println!("seed {seed}: {report:?}");
+        assert!(!lost_trust && report.samples < 100, "seed {seed}: {report:?}");
     }
 }
