@@ -9,7 +9,8 @@
 //!   ends sooner than predicted or at another angle. Exception: if the angle of the platter is well
 //!   known, a sector on the head's track that arrives as predicted is no hit. A busy host sees
 //!   reports late, so a read that is probably held is a hit at any time, unless the angle is well
-//!   known and is that of its end.
+//!   known and is that of its end. One that the arm could not have reached, or that moves the arm
+//!   and ends sooner than predicted at another angle, is one up to 2 ms late ([`LATE_HIT_SLACK`]).
 //! - *Elsewhere* ends later than a hit but before the arm could have arrived, or two or more
 //!   revolutions late at its own angle. The head was not at the predicted place, because the drive
 //!   reordered commands or had read ahead; or a retry delayed the access.
@@ -42,6 +43,8 @@ use crate::moved::Moved;
 
 /// The time by which a hit may exceed the computed one: a bus in use, a slow report (guess).
 const HIT_SLACK: Nanos = Nanos::from_us(400);
+/// The same on a busy host, for a read whose angle or arm time shows that it is a hit (guess).
+const LATE_HIT_SLACK: Nanos = Nanos::from_ms(2);
 /// The maximum number of reports in memory: more than commands are at a drive.
 const MAX_REPORTS: usize = 256;
 /// An access this much sooner than predicted is not the one that was predicted (guess).
@@ -51,6 +54,9 @@ const MIN_MARGIN: Nanos = Nanos::from_us(20);
 /// Maximum deviation of the angle, in turns, for which a sector in time is distinguished from a hit
 /// (guess).
 const SHARP_TURNS: f64 = 0.01;
+/// Maximum deviation of the angle, in turns, for which angles tell turns apart: five deviations to
+/// both sides are half a turn.
+const DISTINCT_TURNS: f64 = 0.05;
 
 /// The kind of access that a completion was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +80,8 @@ pub(crate) struct Compared {
     pub(crate) fits: bool,
     /// The angle is known well.
     pub(crate) sharp: bool,
+    /// The angle is known well enough to tell in which turn the sector was met.
+    pub(crate) distinct: bool,
 }
 
 /// The times of the drive's cache, and its state.
@@ -91,6 +99,9 @@ pub(crate) struct CacheModel {
     /// A write was acknowledged and has still to be destaged, so the head's next way is not the
     /// predicted one.
     pub(crate) to_be_written: bool,
+    /// The cache has answered a read since the last access, so the drive may have gone to read on
+    /// there.
+    pub(crate) read_on: bool,
     pub(crate) rows: CachedRows,
 }
 
@@ -119,6 +130,7 @@ impl CacheModel {
             reports: VecDeque::new(),
             hits: 0,
             to_be_written: false,
+            read_on: false,
             rows: CachedRows::default(),
         }
     }
@@ -131,6 +143,7 @@ impl CacheModel {
     pub(crate) fn note_hit(&mut self, op: Op) {
         self.hits += 1;
         self.to_be_written |= op != Op::Read;
+        self.read_on |= op == Op::Read && !self.read_ahead.is_zero();
     }
 
     /// Notes where an access ended.
@@ -150,9 +163,9 @@ impl CacheModel {
     /// The time for which data crossed the bus that were reported after `begin`: a hit may have
     /// waited as long.
     fn crossed_since(&self, begin: Instant) -> Nanos {
-        let after = self.reports.partition_point(|(at, _)| *at <= begin);
         let crossed = |report: Option<&(Instant, Nanos)>| report.map_or(Nanos::ZERO, |(_, t)| *t);
-        crossed(self.reports.back()) - crossed(self.reports.get(after.saturating_sub(1)))
+        let before = self.reports.iter().rev().find(|(at, _)| *at <= begin);
+        crossed(self.reports.back()) - crossed(before.or(self.reports.front()))
     }
 
     /// The sectors that the drive reads ahead after the last access, where that was a read up to
@@ -193,6 +206,12 @@ impl Actuator {
         }
     }
 
+    /// The kind of access where nothing was predicted.
+    pub(crate) fn kind_of_unpredicted(&self, measured: &MeasuredAccess) -> CompletionKind {
+        let kind = self.kind_by_time(measured, measured.dispatched, HIT_SLACK);
+        kind.unwrap_or(CompletionKind::Medium)
+    }
+
     /// Compares a completion with its prediction, where the phase is known; `transfer` is its media
     /// time if nothing is remapped.
     pub(crate) fn compare(
@@ -230,7 +249,11 @@ impl Actuator {
         let caught = fits && !approach.moves && sharp;
         // An unknown wait is compared only with the time of a hit.
         let angle_known = approach.known || self.has_curve();
-        let kind = match self.kind_by_time(measured, begin) {
+        let distinct = deviation_ns < DISTINCT_TURNS * turn_ns;
+        let looks_answered = sooner || approach.moves && distinct && !fits && late_ns < -SOONER_NS;
+        let may_hit = measured.target.op == Op::Read && self.cache.times.is_some();
+        let slack = if may_hit && looks_answered { LATE_HIT_SLACK } else { HIT_SLACK };
+        let kind = match self.kind_by_time(measured, begin, slack) {
             Some(CompletionKind::Hit)
                 if angle_known && (late_ns > -SOONER_NS || caught) && fits =>
             {
@@ -240,15 +263,16 @@ impl Actuator {
             None if sooner || angle_known && slips >= 2.0 && fits => CompletionKind::Elsewhere,
             None => CompletionKind::Medium,
         };
-        Compared { kind, approach, late_ns, slips, fits, sharp }
+        Compared { kind, approach, late_ns, slips, fits, sharp, distinct }
     }
 
     /// The kind of access by the time that it took from when the drive could `begin`; `None` where
-    /// that does not tell.
-    pub(crate) fn kind_by_time(
+    /// that does not tell. A hit may take longer than computed by `slack`.
+    fn kind_by_time(
         &self,
         measured: &MeasuredAccess,
         begin: Instant,
+        slack: Nanos,
     ) -> Option<CompletionKind> {
         let MeasuredAccess { target, finished, head_before, .. } = measured;
         let least = match &self.map.locations {
@@ -265,7 +289,7 @@ impl Actuator {
                 .filter(|head| !self.map.locations.may_share_track(head.place, target.start))
                 .map(|_| Nanos::ZERO)?,
         };
-        if *finished <= begin + least + HIT_SLACK + self.cache.crossed_since(begin) {
+        if *finished <= begin + least + slack + self.cache.crossed_since(begin) {
             return Some(CompletionKind::Hit);
         }
         (self.cache.write_back && target.op != Op::Read).then_some(CompletionKind::InBuffer)

@@ -49,6 +49,15 @@ const LEANS: f64 = 1.1;
 /// Outliers in a row after which the angle is read again (guess).
 const OUTLIERS_BEFORE_RESET: u32 = 12;
 
+/// The evidence that an observation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The platter passed at this angle.
+    Access,
+    /// The drive's cache may have answered, at any angle.
+    MayBeHit,
+}
+
 /// The modelled rotation of the spindle.
 #[derive(Clone, Debug)]
 pub(crate) struct Spindle {
@@ -125,7 +134,7 @@ impl Spindle {
     /// Observes that `angle` passed under the head at `at`. Returns the prediction error in turns,
     /// except for the first observation. The error is limited to three expected standard
     /// deviations, so that a report that a busy host delayed does not spread a wrong angle.
-    pub(crate) fn observe(&mut self, at: Instant, angle: Angle) -> Option<f64> {
+    pub(crate) fn observe(&mut self, at: Instant, angle: Angle, evidence: Evidence) -> Option<f64> {
         let Some((reference, modelled)) = self.reference else {
             self.restart(at, angle);
             return None;
@@ -148,15 +157,21 @@ impl Spindle {
         let bounded = error.clamp(-3.0 * deviation, 3.0 * deviation);
         if error * error > 25.0 * (variance + self.noise) {
             self.outliers += 1;
-            // If this happens often, the observation error was taken for too small.
-            self.noise = (self.noise * 1.2).min(MAX_NOISE * MAX_NOISE);
+            if evidence == Evidence::Access {
+                // If this happens often, the observation error was taken for too small.
+                self.noise = (self.noise * 1.2).min(MAX_NOISE * MAX_NOISE);
+            }
             if self.outliers >= OUTLIERS_BEFORE_RESET {
                 self.restart(at, angle);
             }
             return Some(bounded);
         }
         self.outliers = 0;
+        let noise = self.noise;
         self.update(at, carried, predicted, error);
+        if evidence == Evidence::MayBeHit {
+            self.noise = noise;
+        }
         self.lean += LEAN_WEIGHT * (error / deviation - self.lean);
         if self.lean.abs() > LEANS {
             // All errors to one side: the speed is another, and what it was says nothing any more.
@@ -238,7 +253,7 @@ mod tests {
         for _ in 0..observations {
             now += Nanos::from_us(rng.random_range(3_000..15_000));
             let seen = now.offset_by_ns(rng.random_range(-noise_ns..=noise_ns));
-            spindle.observe(seen, real.angle_at(now, phase));
+            spindle.observe(seen, real.angle_at(now, phase), Evidence::Access);
         }
         (spindle, real, phase, now)
     }
@@ -282,6 +297,7 @@ mod tests {
                 spindle.observe(
                     now.offset_by_ns(rng.random_range(-20_000..=20_000)),
                     real.angle_at(now, phase),
+                    Evidence::Access,
                 );
             }
             assert!(
@@ -295,7 +311,7 @@ mod tests {
     fn the_first_completion_already_sets_the_angle() {
         let mut spindle = Spindle::new(rpm(10_025.0));
         assert_eq!(spindle.phase(), None);
-        spindle.observe(Instant::from_ns(5_000_000), Angle::HALF);
+        spindle.observe(Instant::from_ns(5_000_000), Angle::HALF, Evidence::Access);
         let modelled = spindle
             .period()
             .angle_at(Instant::from_ns(5_000_000), spindle.phase().expect("observed"));
@@ -307,7 +323,11 @@ mod tests {
         let (mut spindle, real, phase, now) = follow(40.0, 20_000, 1_000, 7);
         let before = (spindle.period(), spindle.phase());
         let at = now + Nanos::from_ms(8);
-        spindle.observe(at, real.angle_at(at, phase) + Angle::from_fraction(1, 5));
+        spindle.observe(
+            at,
+            real.angle_at(at, phase) + Angle::from_fraction(1, 5),
+            Evidence::Access,
+        );
         assert_eq!((spindle.period(), spindle.phase()), before);
     }
 
@@ -316,7 +336,7 @@ mod tests {
         let (mut spindle, real, phase, now) = follow(40.0, 20_000, 2_000, 8);
         let period = spindle.period();
         let later = now + Nanos::from_secs(3_600);
-        spindle.observe(later, real.angle_at(later, phase));
+        spindle.observe(later, real.angle_at(later, phase), Evidence::Access);
         let modelled = spindle.period().angle_at(later, spindle.phase().expect("observed"));
         assert!(modelled.signed_turns_from(real.angle_at(later, phase)).abs() < 0.02);
         assert!((spindle.period().as_ns_f64() / period.as_ns_f64() - 1.0).abs() < 2e-6);

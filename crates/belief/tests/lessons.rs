@@ -34,8 +34,8 @@ struct Bare<V> {
 #[derive(Clone, Copy, PartialEq)]
 enum Odd {
     Nothing,
-    /// The data are in the cache.
-    Hit,
+    /// The data are in the cache, and the report is late by this time.
+    Hit(Nanos),
     /// The completion is late by this number of turns.
     Retried(u64),
     /// The head was on this cylinder, not where the last access ended.
@@ -109,8 +109,9 @@ impl<V: Variation> Bare<V> {
         if let Odd::HeadOn(cylinder) = odd {
             self.at = HeadPosition { cylinder, head: 0 };
         }
-        let finished = if odd == Odd::Hit {
-            depart + self.interface.bus_time(extent.len) + self.interface.completion_overhead()
+        let finished = if let Odd::Hit(late) = odd {
+            let bus_time = self.interface.bus_time(extent.len);
+            depart + bus_time + self.interface.completion_overhead() + late
         } else {
             let access = self.mechanism.access(
                 self.at,
@@ -208,10 +209,33 @@ fn a_hit_is_reported_and_changes_nothing_but_its_count() {
         let before = estimates(&belief);
         for hits in 1..=40 {
             let extent = bare.drawn();
-            assert_eq!(bare.serve(&mut belief, extent, Odd::Hit), AccessKind::CacheHit, "{drive}");
+            assert_eq!(
+                bare.serve(&mut belief, extent, Odd::Hit(Nanos::ZERO)),
+                AccessKind::CacheHit,
+                "{drive}"
+            );
             assert_eq!(belief.report().cache_hits, hits, "{drive}");
         }
         assert_eq!(estimates(&belief), before, "{drive}");
+    }
+}
+
+/// Every second access is answered from the cache, and a busy host sees that a millisecond late.
+#[test]
+fn late_hits_are_not_taken_for_accesses_to_the_medium() {
+    for drive in ["nearline-20tb", "deskstar34gxp@papers", "savvio15k2"] {
+        let (mut bare, mut belief) = nominal(drive, 1);
+        bare.serve_many(&mut belief, 500);
+        let late = Odd::Hit(Nanos::from_ms(1));
+        let is_recognized = |_: &u32| {
+            bare.serve_many(&mut belief, 1);
+            let extent = bare.drawn();
+            bare.serve(&mut belief, extent, late) == AccessKind::CacheHit
+        };
+        let recognized = (0..200).filter(is_recognized).count();
+        assert!(recognized > 190, "{drive}: {recognized} of 200");
+        let error_us = belief.report().error_rms_us.expect("predictions were judged");
+        assert!(error_us < 30.0, "{drive}: {error_us} us");
     }
 }
 
@@ -430,7 +454,7 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
         for _ in 0..400 {
             bare.op = [Op::Read, Op::Zero][rng.random_range(0..2)];
             let odd = match rng.random_range(0..20) {
-                0 => Odd::Hit,
+                0 => Odd::Hit(Nanos::ZERO),
                 1 => Odd::Retried(rng.random_range(1..4)),
                 2 => Odd::HeadOn(rng.random_range(0..profile.cylinders())),
                 _ => Odd::Nothing,

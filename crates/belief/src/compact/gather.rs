@@ -15,7 +15,7 @@ use headtime_units::{Instant, RotationPeriod};
 use super::angle_samples::AngleSamples;
 use super::budget::Budget;
 use super::segments::Segments;
-use crate::spindle::Spindle;
+use crate::spindle::{Evidence, Spindle};
 
 /// An angle sample as a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,7 +112,7 @@ impl Gather {
             None => self.period.angle_of(since),
             Some(spindle) => {
                 if let Some(angle) = known.end(angle_sample.last) {
-                    spindle.observe(angle_sample.at, angle);
+                    spindle.observe(angle_sample.at, angle, Evidence::Access);
                 }
                 let sharp = spindle.deviation_turns(angle_sample.at) < SHARP_TURNS;
                 let Some(phase) = spindle.phase().filter(|_| sharp) else { return };

@@ -15,7 +15,7 @@ use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::model::actuator::Actuator;
 use crate::moved::Reading;
-use crate::spindle::Spindle;
+use crate::spindle::{Evidence, Spindle};
 
 /// The parameters that a map learns from completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,7 +206,7 @@ impl Actuator {
         (self.period, self.phase, self.revolution) = (period, None, period.as_nanos());
         for sample in samples {
             if let Some(angle) = self.map.end_angle(sample.last) {
-                self.follow(sample, Reading::Home, angle);
+                self.follow(sample, Reading::Home, angle, Evidence::Access);
             }
         }
         let locations = &self.map.locations;

@@ -31,6 +31,7 @@ use crate::cached_rows::Prediction;
 use crate::compact::{AngleSample, ArmTimes, Learning, is_unknown, share};
 use crate::moved::{Moved, Reading, Trip, UNKNOWN_LOCATION};
 use crate::seeks::Movement;
+use crate::spindle::Evidence;
 
 /// A wait so many deviations long is not missed by the arm.
 const AMPLE_SPREADS: u64 = 6;
@@ -96,9 +97,7 @@ impl Actuator {
             .map(|approach| self.compare(measured, approach, media_end, transfer));
         let kind = match &compared {
             Some(compared) => compared.kind,
-            None => {
-                self.kind_by_time(measured, measured.dispatched).unwrap_or(CompletionKind::Medium)
-            }
+            None => self.kind_of_unpredicted(measured),
         };
         let goes_on = target.op == Op::Read
             && measured.head_before.is_some_and(|head| head.next_lba == extent.start);
@@ -144,8 +143,13 @@ impl Actuator {
         if let Some(approach) = &approach {
             self.vote(measured, approach, media_end);
         }
+        let as_predicted = compared.as_ref().is_some_and(|_| kind == CompletionKind::Medium);
+        let evidence = match target.op {
+            Op::Read if !as_predicted => Evidence::MayBeHit,
+            _ => Evidence::Access,
+        };
         let Some(compared) = compared else {
-            self.read_phase(measured, media_end, None);
+            self.read_phase(measured, media_end, None, evidence);
             return nothing;
         };
         let known = self.spindle.deviation_turns(media_end) < VAGUE_TURNS;
@@ -162,14 +166,18 @@ impl Actuator {
             }
         }
         let there = self.head_was_there(measured, &compared);
-        self.cache.to_be_written = false;
+        (self.cache.to_be_written, self.cache.read_on) = (false, false);
         let from_known = there
             && compared.approach.known
             && !measured.head_before.is_some_and(|head| {
                 Moved::holds(head.place) || !self.map.is_of_profile() && is_unknown(head.place)
             });
-        let reading =
-            self.read_phase(measured, media_end, from_known.then_some(compared.slips == 0.0));
+        let reading = self.read_phase(
+            measured,
+            media_end,
+            from_known.then_some(compared.slips == 0.0),
+            evidence,
+        );
         if there && reading != Reading::Home && self.learns() {
             self.judge_trip(measured, &compared.approach, media_end);
         }
@@ -236,7 +244,8 @@ impl Actuator {
         let (approach, slips) = (&compared.approach, compared.slips);
         let turn_ns = self.revolution.as_ns() as f64;
         // While the angle is uncertain a missed turn says nothing about the arm.
-        let angle_known = approach.arrival <= self.sharp_until && compared.fits;
+        let angle_known =
+            approach.arrival <= self.sharp_until && compared.fits && compared.distinct;
         if let (true, true, true, Some(head)) = (
             angle_known,
             approach.by_arm,
@@ -264,7 +273,8 @@ impl Actuator {
         let idle = measured
             .head_before
             .map_or(Nanos::ZERO, |head| compared.approach.depart.saturating_since(head.free_at));
-        !self.cache.to_be_written && !self.cache.strayed(idle, self.revolution)
+        let went_on = self.cache.read_on || self.cache.strayed(idle, self.revolution);
+        !self.cache.to_be_written && !went_on
     }
 
     /// Updates the rotation, and the location of the last sector. `predicted` is true if it passed
@@ -274,6 +284,7 @@ impl Actuator {
         measured: &MeasuredAccess,
         media_end: Instant,
         predicted: Option<bool>,
+        evidence: Evidence,
     ) -> Reading {
         // The offset may have been learned since the target was computed; the newest is the best.
         let (extent, last) = (measured.target.extent, measured.target.extent.last());
@@ -306,7 +317,7 @@ impl Actuator {
             Reading::Moved(angle) => Some(angle),
             Reading::Nothing => None,
         };
-        let error = angle.and_then(|angle| self.follow(sample, reading, angle));
+        let error = angle.and_then(|angle| self.follow(sample, reading, angle, evidence));
         if self.search.is_some() && self.learns() {
             self.note_angle(sample, reading, error);
         }
@@ -320,10 +331,11 @@ impl Actuator {
         AngleSample { at, last }: AngleSample,
         reading: Reading,
         angle: Angle,
+        evidence: Evidence,
     ) -> Option<f64> {
         let before = self.phase.map(|phase| self.period.angle_at(at, phase));
         if let (Some(error), Reading::Home | Reading::Odd, true) =
-            (self.spindle.observe(at, angle), reading, self.learns())
+            (self.spindle.observe(at, angle, evidence), reading, self.learns())
         {
             // Seen earlier in the turn than predicted means that the sector lies earlier.
             self.map.angles.observe(last, -error);
