@@ -276,12 +276,6 @@ impl CompactMap {
         rows.iter().map(|row| (Lba::new(row.first), row.sectors))
     }
 
-    /// The number of kept angle samples of relocated sectors; a few for each known run of them.
-    #[must_use]
-    pub fn moved_angle_samples(&self) -> usize {
-        self.moved.angle_samples()
-    }
-
     /// The positioning time from the end of the sector `from` to the start of `to` for back-to-back
     /// reads; `None` if an angle is not known.
     ///

@@ -42,6 +42,5 @@ pub use merge::{MergeError, Merged};
 pub use scale::{EntryBits, Scale};
 pub use shape::{
     Coverage, Directions, MappedDrive, MatrixSettings, MatrixShape, ShapeError, entries_of,
-    table_bytes,
 };
 pub use shared::SharedMatrix;

@@ -327,8 +327,7 @@ pub const fn entries_of(cells: u32, directions: Directions) -> u64 {
 }
 
 /// Bytes that the entries of `cells` cells take.
-#[must_use]
-pub const fn table_bytes(cells: u32, bits: EntryBits, directions: Directions) -> u128 {
+const fn table_bytes(cells: u32, bits: EntryBits, directions: Directions) -> u128 {
     (entries_of(cells, directions) as u128 * bits.get() as u128).div_ceil(8)
 }
 

@@ -359,7 +359,8 @@ impl Moved {
         self.tidy();
     }
 
-    /// Number of confirmed samples of moved sectors, for reports and tests.
+    /// Number of confirmed samples of moved sectors.
+    #[cfg(test)]
     pub(crate) fn angle_samples(&self) -> usize {
         self.angle_samples
             .iter()

@@ -48,8 +48,7 @@ impl Insertion {
 
 /// The path on which each request is the nearest after the one before it, the first the nearest
 /// after the head; of equals the lowest number. O(n²).
-#[must_use]
-pub fn nearest_neighbor(costs: &impl Costs, count: usize) -> Path {
+fn nearest_neighbor(costs: &impl Costs, count: usize) -> Path {
     let mut left: Vec<usize> = (0..count).collect();
     let mut order = Vec::with_capacity(count);
     while let Some(place) =

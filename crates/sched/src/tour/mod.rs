@@ -7,7 +7,7 @@
 //!
 //! - [`Path`]: an order with insertion of each request where it lengthens the path least.
 //! - [`insert_in_order`], [`insert_nearest_first`]: nearest insertion, as printed and as in the
-//!   textbook; [`nearest_neighbor`]: the nearest next, which inserts nothing.
+//!   textbook; [`Insertion::NearestNeighbor`]: the nearest next, which inserts nothing.
 //! - [`shortest`]: the exact solution, for at most [`SHORTEST_MAX`] requests.
 //! - [`Lookahead`]: the best of all orders of the first few by deadline.
 //! - [`LiveTour`]: a path through a live queue, updated as requests come and go.
@@ -33,7 +33,7 @@ mod golden;
 mod trial;
 
 pub use excess::{ChainExcess, Margins};
-pub use insertion::{Insertion, insert_in_order, insert_nearest_first, nearest_neighbor};
+pub use insertion::{Insertion, insert_in_order, insert_nearest_first};
 pub use live::LiveTour;
 pub use lookahead::{LOOKAHEAD_MAX, Lookahead, Outlook};
 pub use path::Path;

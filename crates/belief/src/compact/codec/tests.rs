@@ -128,11 +128,11 @@ fn a_decoded_map_returns_the_results_of_the_encoded_one() {
                 "seed {seed}: encoded again it has the same bytes"
             );
             assert!(
-                saved.moved_angle_samples() > 4,
+                saved.moved.angle_samples() > 4,
                 "seed {seed}: {} angle samples of moved sectors",
-                saved.moved_angle_samples()
+                saved.moved.angle_samples()
             );
-            assert_eq!(restored.moved_angle_samples(), saved.moved_angle_samples(), "seed {seed}");
+            assert_eq!(restored.moved.angle_samples(), saved.moved.angle_samples(), "seed {seed}");
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             for round in 0..3_000 {
                 let middle = saved.capacity().get() / 2;
