@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use headtime_testkit::nbdkit::{Nbdkit, installed};
 use program::{Program, headtime, text};
 use rustix::process::Signal;
 use tools::have;
@@ -128,22 +129,90 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
 
         // A socket left by a killed server must not be in the next one's way.
         let (server, db, _) = serve(drive, &socket, &[]);
-        let check = format!(
-            "import struct\ncovered = {covered}\nfor n in range(max(0, covered - 8192), \
-                covered):\n    \
-             got = struct.unpack('<Q', h.pread(4096, n % 8192 * 4096)[:8])[0]\n    \
-             assert got > n, f'block {{n}} holds {{got}}, {{covered}} were covered'\n"
-        );
-        let checked = nbdsh(&db, &check).output().expect("nbdsh is installed");
-        assert!(
-            checked.status.success(),
-            "on {drive}: {}",
-            String::from_utf8_lossy(&checked.stderr)
-        );
+        expect_covered(&db, covered);
         server.signal(Signal::TERM);
         let (status, _, said) = server.end();
         assert!(status.success(), "the drain ended with {status}: {said}");
     }
+}
+
+/// Checks that the numbered blocks are there which a completed flush covers.
+fn expect_covered(uri: &str, covered: u64) {
+    let check = format!(
+        "import struct\ncovered = {covered}\nfor n in range(max(0, covered - 8192), covered):\n    \
+         got = struct.unpack('<Q', h.pread(4096, n % 8192 * 4096)[:8])[0]\n    \
+         assert got > n, f'block {{n}} holds {{got}}, {{covered}} were covered'\n"
+    );
+    let checked = nbdsh(uri, &check).output().expect("nbdsh is installed");
+    assert!(checked.status.success(), "{uri}: {}", String::from_utf8_lossy(&checked.stderr));
+}
+
+/// Reads until a read succeeds, for a minute at most.
+const READ_UNTIL_IT_IS_BACK: &str = r"
+import time
+for _ in range(600):
+    try:
+        h.pread(4096, 0)
+        break
+    except nbd.Error:
+        time.sleep(0.1)
+else:
+    raise SystemExit('it is still away')
+";
+
+#[test]
+fn a_drive_that_is_killed_under_load_is_logged_and_what_was_flushed_is_there_later() {
+    if !have_nbdsh() || !installed(&["file"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [image, at, socket] =
+        ["disk.img", "disk.sock", "nbd.sock"].map(|name| folder.path().join(name));
+    let file = std::fs::File::create_new(&image).expect("a new file");
+    file.set_len(64 << 20).expect("a sparse file");
+    let drive = || Nbdkit::start(&at, &["file", text(&image)]);
+    let locator = format!("nbd+unix:///?socket={}&reconnect_timeout=300ms", text(&at));
+    let killed = drive();
+    let (server, db, _) = serve(&locator, &socket, &["--initialize"]);
+    let mut client = nbdsh(&db, WRITE_NUMBERED)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nbdsh is installed");
+    let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped"))
+        .lines()
+        .map(|line| line.expect("nbdsh prints numbers"));
+    for _ in 0..4 {
+        flushed.next().expect("the server serves");
+    }
+    killed.kill_9();
+    let covered: u64 = flushed.last().map_or(32, |line| line.parse().expect("a number"));
+    client.wait().expect("nbdsh ends with an error");
+    let refused = nbdsh(&db, "h.pread(4096, 0)").output().expect("nbdsh is installed");
+    assert!(!refused.status.success(), "the drive is away");
+
+    let back = drive();
+    let read = nbdsh(&db, READ_UNTIL_IT_IS_BACK).output().expect("nbdsh is installed");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    server.signal(Signal::TERM);
+    let (_, _, said) = server.end();
+    for part in [
+        "the connection is lost",
+        "others wait for a new connection for 300.000 ms",
+        "Writes that were acknowledged and not flushed may be lost",
+        "further ones fail at once until it is back",
+        "the drive is back after",
+    ] {
+        let named = |line: &str| line.contains(part) && line.contains(text(&at));
+        assert_eq!(said.lines().filter(|line| named(line)).count(), 1, "{part}: {said}");
+    }
+
+    let (server, db, _) = serve(&locator, &socket, &[]);
+    expect_covered(&db, covered);
+    server.signal(Signal::TERM);
+    let (status, _, said) = server.end();
+    assert!(status.success(), "the drain ended with {status}: {said}");
+    drop(back);
 }
 
 #[test]

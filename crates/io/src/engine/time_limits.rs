@@ -25,6 +25,7 @@ use headtime_units::{Instant, Nanos};
 use super::Engine;
 use super::at_drive::{Overdue, limit_of, name};
 use crate::request::{IoDone, IoError};
+use crate::snapshot::LinkState;
 
 impl Engine {
     /// The time at which [`Engine::apply_time_limits`] has to run next.
@@ -50,6 +51,10 @@ impl Engine {
 
     fn tell_of_slow(&self, now: Instant, id: CommandId) {
         let Some(sent) = self.at_drive.get(id) else { return };
+        // A lost connection was logged, and has a time limit of its own.
+        if self.backend.link().is_some_and(|link| link.state != LinkState::Connected) {
+            return;
+        }
         let (what, waited) = (name(&sent.command), now.saturating_since(sent.since));
         match self.command_timeout.limit() {
             Some(limit) => {

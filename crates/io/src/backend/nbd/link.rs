@@ -64,8 +64,19 @@ pub(super) struct Link {
 }
 
 enum State {
-    Connected { socket: Socket, machine: Box<Connection>, shape: Shape, proven: bool },
-    Away { since: Instant, cause: String, next_attempt: Option<Instant> },
+    Connected {
+        socket: Socket,
+        machine: Box<Connection>,
+        shape: Shape,
+        proven: bool,
+    },
+    Away {
+        since: Instant,
+        cause: String,
+        next_attempt: Option<Instant>,
+        /// Commands have waited too long, which was logged.
+        overdue: bool,
+    },
 }
 
 struct Old {
@@ -193,8 +204,12 @@ impl Link {
         let State::Connected { proven, .. } = self.state else { return };
         // A server that ends every connection before its first answer counts as absent.
         let next_attempt = if proven { now } else { now + self.next_pause() };
-        let away =
-            State::Away { since: now, cause: cause.clone(), next_attempt: Some(next_attempt) };
+        let away = State::Away {
+            since: now,
+            cause: cause.clone(),
+            next_attempt: Some(next_attempt),
+            overdue: false,
+        };
         let State::Connected { socket, .. } = std::mem::replace(&mut self.state, away) else {
             return;
         };
@@ -212,9 +227,11 @@ impl Link {
         let failed = self.jobs.lose(&said.into());
         (self.losses, self.attempts) = (self.losses + 1, 0);
         tracing::warn!(
-            "{}: the connection is lost: {cause}; {failed} commands that were there fail, and it \
-                is called again",
-            self.uri
+            "{}: the connection is lost: {cause}; commands that were there fail ({failed}), others \
+                wait for a new connection for {}. Writes that were acknowledged and not flushed \
+                may be lost: the next flush of their volumes fails once",
+            self.uri,
+            self.locator.reconnect_timeout
         );
     }
 
@@ -224,7 +241,7 @@ impl Link {
             return self
                 .attempt_failed(now, &NbdError::Changed { uri: self.uri.clone(), difference });
         }
-        tracing::info!("{}: the drive is back after {}", self.uri, now.saturating_since(*since));
+        tracing::warn!("{}: the drive is back after {}", self.uri, now.saturating_since(*since));
         if let Some(old) = &mut self.old {
             old.until = Some(now + LINGER);
         }
@@ -259,14 +276,20 @@ impl Link {
     /// Without a connection: starts the next attempt at its time, and ends commands that have
     /// waited too long.
     fn look_at_absence(&mut self, now: Instant) {
-        let State::Away { since, cause, next_attempt } = &mut self.state else { return };
+        let State::Away { since, cause, next_attempt, overdue } = &mut self.state else { return };
         if *since + self.locator.reconnect_timeout <= now && !self.jobs.is_empty() {
             let said = format!(
                 "{} has been away for {} ({cause}); it is called again and again",
                 self.uri,
                 now.saturating_since(*since)
             );
-            self.jobs.fail_waiting(&said.into());
+            let failed = self.jobs.fail_waiting(&Arc::from(&*said));
+            if !std::mem::replace(overdue, true) {
+                tracing::error!(
+                    "{said}; commands that waited for it fail ({failed}), and further ones fail \
+                        at once until it is back"
+                );
+            }
         }
         if next_attempt.is_none_or(|at| now < at) {
             return;
