@@ -45,6 +45,9 @@ fn a_program_in_c_uses_every_function_of_the_installed_library() {
     } else {
         println!("skipped: the heap check, cc does not have the address sanitizer");
     }
+    if compiles(&["-static"]) {
+        prefix.compile("static", &source, &["--static"], &["-static"]).run();
+    }
     // Without the shared library, the linker takes the static one.
     for library in ["libheadtime_c.so", "libheadtime_c.so.0"] {
         fs::remove_file(prefix.path("lib").join(library)).expect("it was installed");
@@ -96,7 +99,8 @@ impl Prefix {
         let build = program.parent().expect("a program is in a folder");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let script = here().join("../../scripts/install-c.sh");
-        run(Command::new("sh").arg(script).arg(build).arg(folder.path()));
+        // The pkg-config file names the folder, also if the script is given a relative path.
+        run(Command::new("sh").arg(script).arg(build).arg(".").current_dir(folder.path()));
         Some(Self(folder))
     }
 
