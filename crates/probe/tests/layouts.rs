@@ -87,21 +87,23 @@ fn shortfall(
 #[test]
 fn a_drive_that_begins_in_the_middle_of_a_cylinder_is_recognized() {
     let mut cases = Vec::new();
-    for (heads, order, reserved, spares) in [
-        (5, TrackOrder::Cylinder, 1.0, 0),
-        (5, TrackOrder::Serpentine, 3.0, 0),
-        (7, TrackOrder::Cylinder, 17.0, 0),
-        (5, TrackOrder::Cylinder, 2.4, 0),
-        (34, TrackOrder::Serpentine, 33.0, 0),
+    for (heads, order, reserved, spares, group) in [
+        (5, TrackOrder::Cylinder, 1.0, 0, 1),
+        (5, TrackOrder::Serpentine, 3.0, 0, 1),
+        (7, TrackOrder::Cylinder, 17.0, 0, 1),
+        (5, TrackOrder::Cylinder, 2.4, 0, 1),
+        (34, TrackOrder::Serpentine, 33.0, 0, 1),
         // The second track has the spares of the first cylinder.
-        (3, TrackOrder::Cylinder, 1.4, 18),
+        (3, TrackOrder::Cylinder, 1.4, 18, 1),
+        // Only the spares show which of two steps is that between cylinders.
+        (2, TrackOrder::Cylinder, 1.75, 130, 12),
     ] {
         let mut profile = small("deskstar34gxp@nocache", heads, 3, 600);
         profile.geometry.layout = order;
         let sectors = f64::from(profile.zones[0].sectors_per_track);
         profile.zones[0].reserved = (reserved * sectors) as u64;
         for zone in profile.zones.iter_mut().filter(|_| spares > 0) {
-            (zone.spares, zone.spare_cylinders) = (spares, Some(1));
+            (zone.spares, zone.spare_cylinders) = (spares, Some(group));
         }
         cases.push((format!("{heads} heads, {reserved} tracks reserved"), profile));
     }

@@ -273,8 +273,26 @@ pub(super) fn fit_list(
         || consider(1..MAX_SURFACES, Whole::Never)
         || has_spares && consider(0..MAX_SURFACES, Whole::AfterSpares)
         || has_cylinders && consider(0..MAX_SURFACES, Whole::AfterOtherSteps(distinct));
-    best.filter(|best| plain.left > BETTER * best.left.max(rounding))
-        .filter(|best| is_borne_out(tracks, best))
+    let best = best
+        .filter(|best| plain.left > BETTER * best.left.max(rounding))
+        .filter(|best| is_borne_out(tracks, best))?;
+    if best.unit == 2 && best.numbers[0] < 2 && !ends_with_units(tracks, &best, sectors) {
+        // Of two tracks either step may be the one between cylinders.
+        let other = fitted(tracks, sectors, 2, 1 - best.numbers[0], Whole::Never);
+        if other.left <= BETTER * best.left.max(floor) && ends_with_units(tracks, &other, sectors) {
+            return Some(other);
+        }
+    }
+    Some(best)
+}
+
+/// True if the tracks that end with spares end cylinders, as groups do.
+fn ends_with_units(tracks: &[ListedTrack], found: &ListedPattern, sectors: u64) -> bool {
+    let mut ends = tracks
+        .iter()
+        .zip(&found.numbers[1..])
+        .filter(|(track, _)| track.skipped(sectors) >= MIN_SPARES);
+    ends.all(|(_, next)| next.is_multiple_of(found.unit))
 }
 
 /// True if at least half of the ends of units have the step of one. A single other step in the
