@@ -8,7 +8,7 @@ use headtime_mechanics::profile::{
 
 use crate::cache::CacheResult;
 use crate::geometry::Geometry;
-use crate::layout::{LayoutResult, Pattern, ZoneModel};
+use crate::layout::{LayoutResult, Pattern, SpareGroups, ZoneModel};
 use crate::overhead::InterfaceResult;
 use crate::queue::QueueResult;
 use crate::seek::SeekResult;
@@ -172,6 +172,7 @@ impl DriveModel<'_> {
                         zone.spare_cylinders = Some(cylinders as u32);
                     }
                     zone.slips = slips_of(model, first_lba, after);
+                    limit_to_spares(&mut zone.slips, groups);
                     cylinder += all;
                     zones.push(zone);
                 }
@@ -251,6 +252,17 @@ fn slips_of(model: &ZoneModel, first_lba: u64, end: u64) -> Vec<u64> {
         .collect()
 }
 
+/// Leaves out the slips of each group beyond its spares: a few groups that are not as assumed must
+/// not make the whole profile invalid.
+fn limit_to_spares(slips: &mut Vec<u64>, groups: SpareGroups) {
+    let (mut group, mut count) = (0, 0);
+    slips.retain(|slip| {
+        let of_slip = slip / (groups.lbas + groups.spares);
+        (group, count) = (of_slip, if of_slip == group { count + 1 } else { 1 });
+        count <= groups.spares
+    });
+}
+
 /// The skipped sectors of a part, and the spares of the groups that end within it.
 fn slips_and_spares(model: &ZoneModel, first_lba: u64, end: u64) -> Vec<u64> {
     let start = start_of(model, first_lba);
@@ -278,4 +290,16 @@ fn start_of(model: &ZoneModel, first_lba: u64) -> u64 {
 
 fn gcd(one: u64, two: u64) -> u64 {
     if two == 0 { one.max(1) } else { gcd(two, one % two) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_has_at_most_as_many_slips_as_spares() {
+        let mut slips = vec![3, 40, 41, 42, 99, 100, 250, 251, 252, 299, 300];
+        limit_to_spares(&mut slips, SpareGroups { lbas: 97, spares: 3 });
+        assert_eq!(slips, [3, 40, 41, 100, 250, 251, 252, 300]);
+    }
 }

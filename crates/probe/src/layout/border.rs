@@ -76,6 +76,7 @@ pub(crate) fn count(
         (Side::After, Side::Before) => Some(0),
         (Side::After, Side::After) => count.further(session, 1)?,
         (Side::Before, Side::Before) => count.nearer(session, 0)?,
+        (Side::After, Side::Elsewhere) if hides_slips(session, zone, track, i64::MAX)? => Some(0),
         _ => None,
     };
     if let Some(extra) = known {
@@ -119,7 +120,20 @@ pub(crate) fn is_short_by_at_most(
     }
     Ok(count.side(session, 0)? == Side::After
         && (count.side(session, 1)? == Side::Before
-            || count.side(session, most + 1)? == Side::Before))
+            || count.side(session, most + 1)? == Side::Before
+            || hides_slips(session, zone, track, most)?))
+}
+
+/// True if a track is the last one of a group, and late by slips that were not counted, at most
+/// `most` and no more than the group has spares. They move the last sectors of the group, but not
+/// the beginning of the next one. If times are noisy, this is not examined.
+fn hides_slips(session: &mut Session, zone: &ZoneModel, track: u64, most: i64) -> Attempt<bool> {
+    let is_quiet = session.drive.noise_turns() < QUIET_TURNS;
+    let Some(groups) = zone.groups.filter(|_| is_quiet && zone.ends_group(track)) else {
+        return Ok(false);
+    };
+    let slips = middle_deviation(session, zone, track)? * zone.sectors_per_track as f64;
+    Ok((0.5..=most.unsigned_abs().min(groups.spares) as f64 + 0.5).contains(&slips))
 }
 
 /// The delay of the middle of a track against the prediction; of several readings of a late track,

@@ -9,10 +9,12 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::{FINEST_STEP, out_of_reach};
+use super::pattern::{FINEST_STEP, LIKELY_SLIPS, out_of_reach};
 use super::track::{measure_track, short_by};
-use super::track_angle::is_within;
-use super::walk::{BEFORE, TrackVerdict, likely, record_count, record_skip, record_slips, verify};
+use super::track_angle::{is_surely_as_predicted, is_within};
+use super::walk::{
+    BEFORE, TrackVerdict, count_up_to, likely, record_count, record_skip, record_slips, verify,
+};
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, QUIET_TURNS, Session};
@@ -77,6 +79,13 @@ pub(crate) fn explain(
     {
         return Ok(());
     }
+    if zone.pattern.in_bands()
+        && zone.last_band.is_none()
+        && deviates(session, layout, zone, bad, &found)?
+        && narrow_band(session, layout, zone, bad)?
+    {
+        return Ok(());
+    }
     if let [None, Some(one), Some(two), _] = found[..]
         && one == two
         && (0..=likely(layout, zone, bad)).contains(&one)
@@ -99,21 +108,22 @@ pub(crate) fn explain(
         end_at_possible(zone);
         return Ok(());
     }
-    if zone.pattern.in_bands()
-        && zone.last_band.is_none()
-        && deviates(session, layout, zone, bad, &found)?
-        && narrow_band(session, zone, bad)?
-    {
-        return Ok(());
-    }
     // Sectors skipped before the deviating track that were not known: spares, of which slips have
     // left a few.
-    let before = match (&found[..], bad.checked_sub(1)) {
+    let mut before = match (&found[..], bad.checked_sub(1)) {
         ([None, None, ..] | [Some(_), None, None, None], Some(last)) => {
             count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra)
         }
         _ => None,
     };
+    if found[0].is_none()
+        && session.drive.noise_turns() < QUIET_TURNS
+        && let Some(extra) = before
+        && (1..=likely(layout, zone, bad)).contains(&extra)
+    {
+        record_slips(layout, zone, bad - 1, extra.unsigned_abs());
+        before = Some(0);
+    }
     if before.is_none_or(|extra| extra == 0)
         && let [None, None, ..] = found[..]
         && let Some(short) = short_by(session, layout, zone, bad)?
@@ -511,18 +521,36 @@ fn deviates(
     track: u64,
     counts: &[Option<i64>],
 ) -> Attempt<bool> {
-    match counts {
-        [None, None, ..] => Ok(true),
-        [Some(extra), ..] if (0..=likely(layout, zone, track)).contains(extra) => {
-            let off = middle_deviation(session, zone, track)?;
-            Ok((off - *extra as f64 / zone.sectors_per_track as f64).abs() > MIN_DEVIATION)
-        }
-        _ => Ok(false),
+    let (track, extra) = match counts {
+        [None, None, ..] => return Ok(true),
+        [Some(extra), ..] => (track, *extra),
+        [None, Some(extra), ..] => (track + 1, *extra),
+        _ => return Ok(false),
+    };
+    if !(0..=likely(layout, zone, track)).contains(&extra) {
+        return Ok(false);
+    }
+    let off = middle_deviation(session, zone, track)?;
+    let later = extra as f64 / zone.sectors_per_track as f64;
+    Ok((off - later).abs() > surface_deviation(session, zone))
+}
+
+/// The deviation that tells the steps between surfaces and between cylinders apart.
+fn surface_deviation(session: &Session, zone: &ZoneModel) -> f64 {
+    if session.drive.noise_turns() < QUIET_TURNS {
+        (0.45 * wrap(zone.steps[1] - zone.steps[0]).abs()).clamp(FINEST_STEP, MIN_DEVIATION)
+    } else {
+        MIN_DEVIATION
     }
 }
 
 /// True if the track begins a surface of a narrower last band; the zone then records the band.
-fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt<bool> {
+fn narrow_band(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &mut ZoneModel,
+    bad: u64,
+) -> Attempt<bool> {
     let period = zone.pattern.period();
     // The deviating track is the first of a surface, or the last of the one before if a boundary
     // was counted; or it is found a few tracks late. Usually that is the second surface. But tracks
@@ -532,11 +560,10 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
         (0..=BEFORE + 1).filter_map(move |back| Some(((bad + 1).checked_sub(back)?, surface)))
     });
     // Two widths that differ by one are told apart by the difference of two steps.
-    let allowed = if session.drive.noise_turns() < QUIET_TURNS {
-        (0.45 * wrap(zone.steps[1] - zone.steps[0]).abs()).clamp(FINEST_STEP, MIN_DEVIATION)
-    } else {
-        MIN_DEVIATION
-    };
+    let allowed = surface_deviation(session, zone);
+    // Slips after the last count may move tracks as far as a step does.
+    let expected = layout.slip_rate() * (period * zone.sectors_per_track) as f64;
+    let has_slips = session.drive.noise_turns() < QUIET_TURNS && expected > LIKELY_SLIPS;
     for (change, surface) in candidates {
         let (first, offset) = (change / period * period, change % period);
         let width = offset / surface;
@@ -550,7 +577,11 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
         let mut fits = true;
         for track in [second, second + width / 2, second + width, change] {
             if fits && track <= last && !out_of_reach(session, &narrow, track) {
-                fits = is_within(session, &mut narrow, track, allowed)?;
+                fits = if has_slips {
+                    continues_with_slips(session, layout, &mut narrow, track, allowed)?
+                } else {
+                    is_within(session, &mut narrow, track, allowed)?
+                };
             }
         }
         // The last track of the first surface tells apart two widths that differ by one.
@@ -560,6 +591,26 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
         }
     }
     Ok(false)
+}
+
+/// True if a track lies where the zone predicts once likely slips before it are counted; the zone
+/// then knows them. The tracks of another zone, which are shorter, end ever earlier.
+fn continues_with_slips(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &mut ZoneModel,
+    track: u64,
+    allowed: f64,
+) -> Attempt<bool> {
+    let mut trial = zone.clone();
+    let before = track.saturating_sub(1);
+    let counted = count_up_to(session, &mut trial, before)?;
+    let are_slips = counted.is_none_or(|extra| (0..=likely(layout, zone, before)).contains(&extra));
+    let fits = are_slips && is_surely_as_predicted(session, &mut trial, track, allowed)?;
+    if fits {
+        *zone = trial;
+    }
+    Ok(fits)
 }
 
 /// Detects groups: the second part of a zone has as many skipped sectors as an equally long first

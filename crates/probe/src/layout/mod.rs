@@ -42,11 +42,11 @@ pub(crate) use skew_fit::fit_skews;
 pub(crate) use slips::locate_slips;
 pub(crate) use track_angle::{continues, track_angle};
 pub(crate) use walk::extend;
-pub(crate) use zone_model::{MAX_HEADS, Pattern, ZoneModel};
+pub(crate) use zone_model::{MAX_HEADS, Pattern, SpareGroups, ZoneModel};
 
 use slips::SlipInterval;
 use track_list::TrackList;
-use zone_model::{SpareGroups, UsualGroups};
+use zone_model::UsualGroups;
 
 use crate::seek::SurfaceSearch;
 

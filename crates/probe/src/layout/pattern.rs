@@ -51,7 +51,7 @@ const SHORT_UNITS: u64 = 6;
 /// [`ROUNDED_SECTORS`]: each of the four is rounded, and those of one zone are fitted.
 const CLEAR_SECTORS: f64 = 5.0;
 /// From this expected number on, slips are counted before the first steps are fitted.
-const LIKELY_SLIPS: f64 = 0.5;
+pub(super) const LIKELY_SLIPS: f64 = 0.5;
 /// The number of readings that determine the steps of a zone.
 const KNOWN_READINGS: usize = 24;
 /// The number of tracks read in the first period of a zone if times are noisy.
