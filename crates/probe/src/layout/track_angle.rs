@@ -83,11 +83,14 @@ fn one_angle(
     Ok((lba, part(session.angle(lba)?.turns - zone.track_part(lba))))
 }
 
-/// True if a track and the one after it lie where a zone predicts, or all deviate equally, as
-/// skipped sectors move them. The tracks of another zone would lie anywhere.
+/// The distance of a track at which those of another zone deviate, if the next one does not.
+const APART: u64 = 16;
+
+/// True if a track and some after it lie where a zone predicts, or all deviate equally, as skipped
+/// sectors move them. The tracks of another zone deviate the more the further they lie.
 pub(crate) fn continues(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<bool> {
     let mut offs = Vec::new();
-    for track in [track, track + 1, track, track + 1] {
+    for track in [track, track + 1, track + APART, track + APART + 1] {
         if out_of_reach(session, zone, track) {
             return Ok(false);
         }
@@ -179,4 +182,34 @@ pub(super) fn is_surely_as_predicted(
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Bench, plain};
+    use headtime_mechanics::profile::Zone;
+    use headtime_sim::DriveTruth;
+
+    #[test]
+    fn a_zone_of_little_shorter_tracks_does_not_continue_the_one_before() {
+        let mut profile = plain("cheetah10k7");
+        let (first, second) = (profile.zones[0].clone(), &mut profile.zones[1]);
+        *second = Zone {
+            first_cylinder: second.first_cylinder,
+            cylinders: second.cylinders,
+            sectors_per_track: first.sectors_per_track - first.sectors_per_track / 100,
+            ..first
+        };
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 1).expect("a drive"));
+        let zone = bench.results.layout.zones[0].clone();
+        let beyond = zone.track_of(zone.end_lba.expect("a first zone"));
+        for (from, expected) in [(beyond / 2, true), (beyond, false)] {
+            for number in 0..20 {
+                let track = from + 10 + 43 * number;
+                let found = bench.run(1, |session, _| continues(session, &zone, track));
+                assert_eq!(found, expected, "seed 1, track {track} of {beyond}");
+            }
+        }
+    }
 }
