@@ -105,13 +105,18 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     if unit.is_none()
         && let Some(row) = long_unit(session, layout, &zone, allowed)?
     {
-        unit = Some(row.unit);
-        begin_in_unit(&mut zone, row);
-        count_up_to(session, &mut zone, row.unit - 2)?;
-        let (step, seen) = step_seen(session, &zone, row.unit)?;
-        zone.steps[1] = step;
-        zone.readings.extend(seen);
-        zone.fit();
+        let mut in_rows = zone.clone();
+        begin_in_unit(&mut in_rows, row);
+        count_up_to(session, &mut in_rows, row.unit - 2)?;
+        let (step, seen) = step_seen(session, &in_rows, row.unit)?;
+        // A row ends with another step; otherwise a reading or a count was wrong.
+        if wrap(step - zone.steps[0]).abs() > allowed / 2.0 {
+            unit = Some(row.unit);
+            zone = in_rows;
+            zone.steps[1] = step;
+            zone.readings.extend(seen);
+            zone.fit();
+        }
     }
     if unit.is_some() {
         third_step(session, layout, &mut zone, allowed)?;
