@@ -272,6 +272,22 @@ fn groups_of_bands_with_spares_are_recognized_although_many_sectors_are_slipped(
 }
 
 #[test]
+fn zones_that_begin_in_the_middle_of_a_band_are_recognized_although_sectors_are_slipped() {
+    let (heads, band) = (12, 60);
+    let mut profile = small("cheetah10k7@nocache", heads, 3, 0);
+    profile.geometry.band_cylinders = Some(band);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.first_cylinder, zone.cylinders) = (number * 4 * band, 4 * band);
+        zone.band_skew = Some(zone.cylinder_skew + 60.0);
+        zone.reserved = 40 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+        let (all, apart) = (zone.physical_sectors(heads), 40_000);
+        zone.slips = (2..all / apart).map(|slip| slip * apart - slip * 7_919 % 17_009).collect();
+        zone.spares = zone.slips.len() as u64;
+    }
+    expect_recognized(&[("40 tracks reserved, 25 slips per million".into(), profile)]);
+}
+
+#[test]
 fn a_narrower_last_band_is_recognized_although_surfaces_differ_little_from_cylinders() {
     let mut cases = Vec::new();
     // By 0.035 revolutions a boundary seems to be as predicted, by 0.01 a track too.

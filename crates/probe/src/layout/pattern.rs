@@ -334,11 +334,7 @@ fn other_step(
         }
         if unit > MAX_SURFACES {
             // A row of many tracks may have many slips.
-            let last = units * unit - 2;
-            if count_up_to(session, &mut trial, last)?.is_none() && last > MAX_SPARE_TRACKS {
-                // Whole tracks may be spares.
-                count_up_to(session, &mut trial, last - MAX_SPARE_TRACKS)?;
-            }
+            count_up_to_row_end(session, &mut trial, units * unit)?;
         }
         // The step after it may be any.
         match spares_before(session, layout, &trial, units * unit)? {
@@ -375,6 +371,17 @@ fn other_step(
         return Ok(Some((units, start, step)));
     }
     Ok(None)
+}
+
+/// Counts the slips up to the end of a row of tracks before `next`, but for its last track or
+/// tracks, where spares may lie.
+fn count_up_to_row_end(session: &mut Session, zone: &mut ZoneModel, next: u64) -> Attempt<()> {
+    let last = next.saturating_sub(2).max(zone.first_track());
+    if count_up_to(session, zone, last)?.is_none() && last > MAX_SPARE_TRACKS {
+        // Whole tracks may be spares.
+        count_up_to(session, zone, last - MAX_SPARE_TRACKS)?;
+    }
+    Ok(())
 }
 
 /// The sectors skipped directly before a track, whole tracks among them; none if the tracks before
@@ -570,14 +577,19 @@ fn begin(
             tie_to_previous(session, &layout.zones, &mut zone, kind);
             turn_to(&mut zone, first, angle);
             let mut moved = zone.clone();
+            let next = border(stride, 1);
+            let slips = layout.slip_rate() * ((next - first) * sectors_per_track) as f64;
+            if session.drive.noise_turns() < QUIET_TURNS && slips > LIKELY_SLIPS {
+                count_up_to_row_end(session, &mut moved, next)?;
+            }
             if zone.groups.is_none()
-                && let Some(spares) = spares_before(session, layout, &moved, border(stride, 1))?
+                && let Some(spares) = spares_before(session, layout, &moved, next)?
                     .filter(|spares| spares.sectors > 0)
             {
                 record_skip(&mut moved, spares);
             }
-            if !out_of_reach(session, &moved, border(stride, 1)) {
-                zone.steps[2] = step_before(session, &moved, border(stride, 1))?;
+            if !out_of_reach(session, &moved, next) {
+                zone.steps[2] = step_before(session, &moved, next)?;
                 // As good as one reading of the next such step.
                 zone.tied[2] = (zone.steps[2], 1.0);
                 tie_to_previous(session, &layout.zones, &mut zone, kind);
