@@ -272,6 +272,24 @@ fn groups_of_bands_with_spares_are_recognized_although_many_sectors_are_slipped(
 }
 
 #[test]
+fn cylinders_with_spares_of_one_step_are_recognized_although_many_sectors_are_slipped() {
+    let (heads, cylinders) = (27, 100);
+    let mut profile = small("deskstar34gxp@nocache", heads, 2, cylinders);
+    profile.geometry.layout = TrackOrder::Serpentine;
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        let sectors = u64::from(zone.sectors_per_track);
+        zone.track_skew = (0.2 * sectors as f64).round();
+        zone.cylinder_skew = zone.track_skew;
+        (zone.spares, zone.spare_cylinders) = (42, Some(1));
+        zone.reserved = if number == 0 { 0 } else { 6 * sectors };
+        // One in some 20,000 sectors, at uneven distances.
+        let (all, apart) = (zone.physical_sectors(heads), 20_000);
+        zone.slips = (3..all / apart).map(|slip| slip * apart - slip * 7_919 % 17_009).collect();
+    }
+    expect_predicted(&[("27 heads, 50 slips per million".into(), profile)]);
+}
+
+#[test]
 fn zones_that_begin_in_the_middle_of_a_band_are_recognized_although_sectors_are_slipped() {
     let (heads, band) = (12, 60);
     let mut profile = small("cheetah10k7@nocache", heads, 3, 0);

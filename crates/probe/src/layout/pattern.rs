@@ -439,6 +439,9 @@ pub(crate) fn begin_next(
     if !fits && usual > 0 {
         (zone, fits) = begin_with(session, layout, 0)?;
     }
+    if fits && let Some(tracks) = tracks_before_group(session, &zone)? {
+        (zone, fits) = begin_with(session, layout, zone.first_track() + tracks)?;
+    }
     if !fits
         && let Some(phase) = phase_of(session, layout, &zone, &steps)?.filter(|phase| *phase > 0)
     {
@@ -455,6 +458,29 @@ pub(crate) fn begin_next(
     }
     layout.zones.push(zone);
     Ok(())
+}
+
+/// The tracks of the first group of a zone before its first address, where all steps are alike and
+/// so do not show them; none if the group ends where it is presumed to.
+fn tracks_before_group(session: &mut Session, zone: &ZoneModel) -> Attempt<Option<u64>> {
+    let Some(groups) = zone.groups.filter(|_| zone.pattern.unit >= Pattern::NEVER) else {
+        return Ok(None);
+    };
+    let tracks = (groups.lbas + groups.spares) / zone.sectors_per_track;
+    // True if the spares lie before the end of a track.
+    let is_after = |session: &mut Session, track: u64| {
+        let counted = count(session, zone, track, CountAt::Track)?;
+        Ok(counted.is_some_and(|(extra, _)| extra >= groups.spares as i64))
+    };
+    let (mut low, mut high) = (zone.first_track(), tracks.saturating_sub(2));
+    if high <= low || out_of_reach(session, zone, high) || !is_after(session, high)? {
+        return Ok(None);
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if is_after(session, middle)? { high = middle } else { low = middle }
+    }
+    Ok(Some(tracks - high))
 }
 
 /// The tracks of the first cylinder, or of the first row, of a zone before its first address; none
