@@ -111,20 +111,7 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
     for (drive, more) in [(text(&file), &["--create", "64MiB"][..]), (&emulated, &[])] {
         let socket = folder.path().join("nbd.sock");
         let (server, db, _) = serve(drive, &socket, more);
-        let mut client = nbdsh(&db, WRITE_NUMBERED)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nbdsh is installed");
-        let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped"))
-            .lines()
-            .map(|line| line.expect("nbdsh prints numbers"));
-        for _ in 0..4 {
-            flushed.next().expect("the server serves");
-        }
-        server.signal(Signal::KILL);
-        let covered: u64 = flushed.last().map_or(32, |line| line.parse().expect("a number"));
-        client.wait().expect("nbdsh ends when its server is gone");
+        let covered = covered_until(&db, || server.signal(Signal::KILL));
         drop(server);
 
         // A socket left by a killed server must not be in the next one's way.
@@ -134,6 +121,26 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
         let (status, _, said) = server.end();
         assert!(status.success(), "the drain ended with {status}: {said}");
     }
+}
+
+/// Writes numbered blocks until `kill` ends the server or its drive; the number of those that a
+/// completed flush covers.
+fn covered_until(uri: &str, kill: impl FnOnce()) -> u64 {
+    let mut client = nbdsh(uri, WRITE_NUMBERED)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nbdsh is installed");
+    let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped"))
+        .lines()
+        .map(|line| line.expect("nbdsh prints numbers"));
+    for _ in 0..4 {
+        flushed.next().expect("the server serves");
+    }
+    kill();
+    let covered = flushed.last().map_or(32, |line| line.parse().expect("a number"));
+    client.wait().expect("nbdsh ends with an error");
+    covered
 }
 
 /// Checks that the numbered blocks are there which a completed flush covers.
@@ -174,20 +181,7 @@ fn a_drive_that_is_killed_under_load_is_logged_and_what_was_flushed_is_there_lat
     let locator = format!("nbd+unix:///?socket={}&reconnect_timeout=300ms", text(&at));
     let killed = drive();
     let (server, db, _) = serve(&locator, &socket, &["--initialize"]);
-    let mut client = nbdsh(&db, WRITE_NUMBERED)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("nbdsh is installed");
-    let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped"))
-        .lines()
-        .map(|line| line.expect("nbdsh prints numbers"));
-    for _ in 0..4 {
-        flushed.next().expect("the server serves");
-    }
-    killed.kill_9();
-    let covered: u64 = flushed.last().map_or(32, |line| line.parse().expect("a number"));
-    client.wait().expect("nbdsh ends with an error");
+    let covered = covered_until(&db, || killed.kill_9());
     let refused = nbdsh(&db, "h.pread(4096, 0)").output().expect("nbdsh is installed");
     assert!(!refused.status.success(), "the drive is away");
 
