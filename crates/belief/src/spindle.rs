@@ -16,11 +16,11 @@
 //! held for unknown by 100 ppm, and found again within some dozen completions.
 //!
 //! Guarantees: an observation further than five standard deviations off moves neither angle nor
-//! speed, but widens what is expected of the next; after twelve outliers in a row the angle is read
-//! again. Does not guarantee a period after long idleness: when the speed is so uncertain that
-//! whole turns may have been miscounted, the angle is re-read and the speed left alone. Cost: some
-//! forty float operations a completion. Source: P2 section 3.3 (resynchronization at each
-//! completion); the filter is the textbook's.
+//! speed, but widens what is expected of the next, unless the drive's cache may have answered;
+//! after twelve outliers in a row the angle is read again. Does not guarantee a period after long
+//! idleness: when the speed is so uncertain that whole turns may have been miscounted, the angle is
+//! re-read and the speed left alone. Cost: some forty float operations a completion. Source: P2
+//! section 3.3 (resynchronization at each completion); the filter is the textbook's.
 
 use headtime_units::{Angle, Instant, Nanos, RotationPeriod};
 
