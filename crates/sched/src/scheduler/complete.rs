@@ -195,11 +195,13 @@ impl Scheduler {
             head_before: head_before.map(|head| Head { free_at: time.read(head.free_at), ..head }),
             succeeded,
         });
-        // A cache hit leaves the head where it was.
+        // A cache hit leaves the head where it was. One that was not expected may be an access that
+        // was reported together with another one.
         if learned == AccessKind::CacheHit {
-            self.last.certain &= done.finished > self.last.finished;
+            let expected = command.probably_cached;
+            self.last.certain &= expected || done.finished > self.last.finished;
             if let Some(last) = self.arms.last_of(&command.target) {
-                last.certain &= in_order;
+                last.certain &= expected || in_order;
             }
             return true;
         }
