@@ -274,7 +274,10 @@ impl Actuator {
         begin: Instant,
         slack: Nanos,
     ) -> Option<CompletionKind> {
-        let MeasuredAccess { target, finished, head_before, .. } = measured;
+        let MeasuredAccess { target, finished, head_before, forced, .. } = measured;
+        if *forced {
+            return None;
+        }
         let least = match &self.map.locations {
             Locations::Layout(layout) => {
                 let (interface, direction) = (&layout.interface, direction(target.op));

@@ -201,6 +201,7 @@ mod tests {
                 dispatched,
                 finished,
                 head_before: Some(head),
+                forced: false,
                 succeeded: true,
             });
         }
@@ -246,11 +247,13 @@ mod tests {
             dispatched: Instant::ORIGIN,
             finished: Instant::from_ns(1),
             head_before: None,
+            forced: false,
             succeeded: true,
         };
         belief.learn(&measured);
         belief.learn(&MeasuredAccess {
             head_before: Some(Head::UNKNOWN),
+            forced: false,
             succeeded: false,
             ..measured
         });

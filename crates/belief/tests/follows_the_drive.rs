@@ -11,7 +11,7 @@ use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Instance, Measures, run};
 use headtime_units::Nanos;
-use headtime_workload::{Order, StreamConfig, Workload};
+use headtime_workload::{Mix, Order, StreamConfig, Workload};
 
 fn iops(
     drive: &str,
@@ -91,6 +91,21 @@ fn a_deep_sequential_reader_starves_nobody() {
             response.mean
         );
     }
+}
+
+/// Clients of requests at random, of which `reads` are reads.
+fn at_random(clients: u32, reads: f64, fua: f64) -> StreamConfig {
+    StreamConfig { mix: Mix { fua, ..Mix::reads(reads) }, ..StreamConfig::closed(clients) }
+}
+
+#[test]
+fn writes_with_force_unit_access_leave_the_head_where_they_end() {
+    let rate = |reads| {
+        let streams = [at_random(32, reads, 1.0)];
+        measured("nearline-20tb", Instance::Drawn, "headtime", &streams, 35, &from_profile).iops
+    };
+    let (written, read) = (rate(0.0), rate(1.0));
+    assert!(written > 0.95 * read, "{written:.0} writes and {read:.0} reads a second");
 }
 
 fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {

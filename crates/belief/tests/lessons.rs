@@ -142,6 +142,7 @@ impl<V: Variation> Bare<V> {
             dispatched,
             finished,
             head_before: self.head,
+            forced: false,
             succeeded: true,
         });
         match learned {

@@ -66,6 +66,8 @@ pub struct Outstanding {
     pub command: CommandId,
     /// Its sectors; for a flush those of an empty run at the start of the drive.
     pub target: Target,
+    /// True for a write that is complete only when it is on the medium (force unit access).
+    pub fua: bool,
     /// The time at which it was sent.
     pub dispatched: Instant,
     /// The requests it serves; none where everything is read for scans.

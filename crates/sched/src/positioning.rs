@@ -464,6 +464,8 @@ pub struct MeasuredAccess {
     /// known by address; `None` for the first command, after an error and when the order is in
     /// reject.
     pub head_before: Option<Head>,
+    /// True for a write that is complete only when it is on the medium (force unit access).
+    pub forced: bool,
     /// True if the drive reported success; times of failed commands teach nothing about positions.
     pub succeeded: bool,
 }

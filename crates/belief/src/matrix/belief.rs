@@ -301,14 +301,14 @@ impl Positioning for MatrixBelief {
 
 impl Belief for MatrixBelief {
     fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
-        let MeasuredAccess { target, dispatched, finished, head_before, succeeded } = measured;
+        let MeasuredAccess { target, dispatched, finished, head_before, succeeded, .. } = measured;
         let (Some(head), true, true) = (head_before, *succeeded, target.op.moves_head()) else {
             return AccessKind::Media;
         };
         let busy = finished.saturating_since((*dispatched).max(head.free_at));
         let (first, following) = self.split(target.extent.len);
         let positioning = busy.saturating_sub(self.first_transfer(target.extent.len));
-        if self.is_hit(head, target, positioning) {
+        if !measured.forced && self.is_hit(head, target, positioning) {
             self.cache_hits += 1;
             // A cached write is destaged later, from any position of the head.
             return if target.op == Op::Read {

@@ -144,6 +144,7 @@ impl Unit {
             dispatched,
             finished,
             head_before: self.head,
+            forced: false,
             succeeded: true,
         }) {
             AccessKind::CacheHit => {}

@@ -193,15 +193,14 @@ impl Scheduler {
             dispatched: time.read(command.dispatched),
             finished: time.read(done.finished),
             head_before: head_before.map(|head| Head { free_at: time.read(head.free_at), ..head }),
+            forced: command.fua,
             succeeded,
         });
-        // A cache hit leaves the head where it was. One that was not expected may be an access that
-        // was reported together with another one.
+        // A cache hit leaves the head where it was.
         if learned == AccessKind::CacheHit {
-            let expected = command.probably_cached;
-            self.last.certain &= expected || done.finished > self.last.finished;
+            self.last.certain &= done.finished > self.last.finished;
             if let Some(last) = self.arms.last_of(&command.target) {
-                last.certain &= expected || in_order;
+                last.certain &= in_order;
             }
             return true;
         }

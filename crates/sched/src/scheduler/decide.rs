@@ -350,13 +350,13 @@ impl Scheduler {
     /// Returns whether it is known from where and when the head comes to a request, and when it
     /// must be there.
     fn has_gap_before(&self, queued: &Queued) -> bool {
-        let cached = |op: Op| self.belief.takes_into_cache(op);
+        let cached = |op: Op, forced: bool| !forced && self.belief.takes_into_cache(op);
         // Before the first completion computed positions are trusted.
         let seen = self.last.certain || self.last.finished == Instant::ORIGIN;
         let known = seen && self.belief.tracks().is_some_and(|map| !map.may_destage());
         known
-            && !cached(queued.request.op)
-            && !self.outstanding.iter().any(|command| cached(command.target.op))
+            && !cached(queued.request.op, self.is_forced(queued))
+            && !self.outstanding.iter().any(|command| cached(command.target.op, command.fua))
     }
 
     /// Searches the gap before a request with a predicted start.

@@ -187,9 +187,7 @@ impl Scheduler {
             id,
             op,
             extent: target.extent,
-            fua: op == Op::Write
-                && self.drive.fua
-                && requests.iter().any(|queued| queued.request.fua),
+            fua: requests.iter().any(|queued| self.is_forced(queued)),
             background,
             requests: match requests.as_slice() {
                 [only] => SmallVec::from_buf([only.request.id]),
@@ -199,6 +197,7 @@ impl Scheduler {
         self.outstanding.push(Outstanding {
             command: id,
             target,
+            fua: command.fua,
             dispatched: self.now,
             requests,
             predicted,
@@ -209,6 +208,12 @@ impl Scheduler {
             job,
         });
         command
+    }
+
+    /// Returns whether a request is a write that is sent with force unit access.
+    pub(super) fn is_forced(&self, queued: &Queued) -> bool {
+        let Queued { request, .. } = queued;
+        request.op == Op::Write && self.drive.fua && request.fua
     }
 
     /// The time, so far, in which the drive had no command of a request or scan.

@@ -59,6 +59,7 @@ fn teach(belief: &mut MatrixBelief, from: u64, to: u64, positioning: Nanos) -> A
         dispatched: T0,
         finished,
         head_before: Some(head(belief, from, T0)),
+        forced: false,
         succeeded: true,
     })
 }
@@ -110,6 +111,7 @@ fn a_pair_is_not_known_after_idleness_nor_learned_from_it() {
         dispatched: later,
         finished: later + Nanos::from_ms(4),
         head_before: Some(at),
+        forced: false,
         succeeded: true,
     };
     assert_eq!(belief.learn(&after_a_pause), AccessKind::Media);
@@ -140,6 +142,7 @@ fn with_two_outstanding_a_pair_counts_from_completion_to_completion() {
         dispatched,
         finished,
         head_before: Some(at),
+        forced: false,
         succeeded: true,
     });
     let estimate = belief.estimate(&at, dispatched, &target);
@@ -167,6 +170,7 @@ fn a_hit_in_the_drives_cache_teaches_nothing_and_leaves_the_head_where_it_was() 
         dispatched: T0,
         finished: T0 + Nanos::from_us(90),
         head_before: Some(head(&belief, 3, T0)),
+        forced: false,
         succeeded: true,
     };
     assert_eq!(belief.learn(&measured), AccessKind::Uncertain);
@@ -198,6 +202,7 @@ fn a_request_longer_than_a_cell_is_a_pair_and_what_follows_it_on_the_media() {
         dispatched: T0,
         finished: T0 + takes,
         head_before: Some(at),
+        forced: false,
         succeeded: true,
     });
     let again = belief.target(Op::Read, long.extent);
@@ -297,6 +302,7 @@ proptest! {
                 dispatched: T0,
                 finished: T0 + busy,
                 head_before: Some(at),
+                forced: false,
                 succeeded: true,
             };
             if belief.learn(&measured) == AccessKind::Media {
@@ -391,6 +397,7 @@ impl<B: Belief> Loop<B> {
                 dispatched: self.now,
                 finished,
                 head_before: self.head,
+                forced: false,
                 succeeded: true,
             });
             (self.head, self.position, self.now) = (

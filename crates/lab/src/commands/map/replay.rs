@@ -219,6 +219,7 @@ impl Learner {
                 dispatched: issued,
                 finished,
                 head_before: head,
+                forced: false,
                 succeeded: true,
             };
             let learned = if follows { belief.learn(&measured) } else { AccessKind::Media };

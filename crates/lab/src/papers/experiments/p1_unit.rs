@@ -182,6 +182,7 @@ impl BareUnit {
             dispatched,
             finished,
             head_before: self.head,
+            forced: false,
             succeeded: true,
         }) {
             AccessKind::CacheHit => {}
