@@ -108,6 +108,29 @@ fn writes_with_force_unit_access_leave_the_head_where_they_end() {
     assert!(written > 0.95 * read, "{written:.0} writes and {read:.0} reads a second");
 }
 
+/// The Linux scheduler leaves the order to the drive.
+#[test]
+fn beside_a_full_write_cache_the_drive_s_own_queue_gains_little() {
+    for (seed, clients) in [(36, 8), (37, 16), (38, 32), (39, 64)] {
+        for reads in [0.7, 0.3] {
+            let streams = [at_random(clients, reads, 0.0)];
+            let rate = |policy| {
+                measured("nearline-20tb", Instance::Drawn, policy, &streams, seed, &from_profile)
+                    .iops
+            };
+            let (ordered, by_drive) = (rate("headtime"), rate("mq-deadline"));
+            println!(
+                "{clients} clients, {reads} reads: {ordered:.0} and {by_drive:.0} by the drive"
+            );
+            assert!(
+                ordered > 0.94 * by_drive,
+                "seed {seed}: {ordered:.0} IOPS of {clients} clients with {reads} reads, \
+                    {by_drive:.0} in the order of the drive"
+            );
+        }
+    }
+}
+
 fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(DriveModel::of_profile(profile).expect("a profile of the catalog"))
 }

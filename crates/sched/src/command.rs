@@ -67,6 +67,8 @@ pub struct Finished {
     /// where a command served several), with that of earlier commands that failed and were sent
     /// again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
+    /// True for a write that the drive has completed on the medium (force unit access).
+    pub forced: bool,
     /// The outcome.
     pub outcome: Outcome,
 }

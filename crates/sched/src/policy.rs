@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use crate::arms::{ArmState, Arms, LastAccess};
 use crate::command::{Finished, HoldReason, Waits};
 use crate::drive::Outstanding;
+use crate::freeblock::Fill;
 use crate::policies::auto::PolicySwitch;
 use crate::positioning::{
     Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
@@ -45,6 +46,8 @@ pub struct View<'a> {
     pub tunables: &'a Tunables,
     /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
+    /// The reading for scans, if there is any.
+    pub(crate) fill: Option<&'a Fill>,
     /// Requests that the drive's cache may answer, by ticket: those that it held when they came.
     pub(crate) cached: &'a [Ticket],
     /// Each of several arms that are known by address; empty for one arm, and in the view of one.
@@ -100,6 +103,12 @@ impl View<'_> {
         let arms = self.belief.arms();
         let of_one = self.arms.is_empty() && arms.arm_of(Lba::new(0)).is_some();
         if of_one { 1 } else { arms.count() }
+    }
+
+    /// The bound on the impact of scans, if any has sectors to read.
+    pub(crate) fn max_impact_of_scans(&self) -> Option<f64> {
+        let pending = self.fill.filter(|fill| fill.scans.has_pending());
+        pending.map(|fill| fill.settings.max_impact)
     }
 
     /// Returns whether the drive can take a flush: no other flush is at the drive.
@@ -308,6 +317,14 @@ pub trait Policy: Send {
     /// choice may be sent a little later, or not at all if another event comes first; then the
     /// policy chooses again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
+
+    /// Returns whether a write is to be sent with force unit access although it need not be
+    /// durable, so that the drive writes it to the medium now instead of another from its cache.
+    /// Called only where the drive has a write cache and honors force unit access.
+    fn forces(&self, view: &View<'_>, write: &Request) -> bool {
+        let _ = (view, write);
+        false
+    }
 
     /// Returns whether the policy uses shares, so that they are tracked even while no tenant has
     /// terms.

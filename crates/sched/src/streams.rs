@@ -35,7 +35,7 @@ use headtime_units::{Extent, Instant, Lba, Nanos};
 
 pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
-use self::habits::{Habits, KNOWN, Kind};
+use self::habits::{Habits, KNOWN, Kind, kind_of};
 pub(crate) use self::think::{Came, Think};
 use crate::command::Finished;
 use crate::destaging::Destaging;
@@ -164,6 +164,11 @@ impl Streams {
         !self.runs.is_empty()
     }
 
+    /// Returns whether any long run is known.
+    pub(crate) fn any_long_run(&self) -> bool {
+        self.runs.values().any(|run| run.is_long)
+    }
+
     /// The owner of a queued request.
     pub(crate) fn owner(&self, request: &Request) -> Owner {
         let volume = request.volume;
@@ -181,6 +186,15 @@ impl Streams {
     /// The run of a request, long or short.
     pub(crate) fn run_of(&self, id: RequestId) -> Option<RunId> {
         self.of.get(&id).copied()
+    }
+
+    /// Returns whether a request belongs to no run, and few like it are followed by the next of a
+    /// sequence.
+    pub(crate) fn is_at_random(&self, request: &Request) -> bool {
+        let kind = kind_of(request);
+        is_rest(self.owner(request))
+            && self.run_of(request.id).is_none()
+            && self.habits.get(&kind).is_some_and(Habits::are_at_random)
     }
 
     /// Returns whether a run of writes sends the next [within](Self::sends_within) `soon`.
@@ -444,8 +458,9 @@ impl Streams {
         let sectors = finished.request.extent.len.get() as f64;
         let transfer_ns = sectors * self.account(owner).sector_ns;
         let (took, transfer) = (finished.disk_time, Nanos::from_ns(transfer_ns as u64));
+        let cached = is_cached_write(&finished.request) && !finished.forced;
         let time = match change {
-            _ if is_cached_write(&finished.request) => {
+            _ if cached => {
                 let positioning = change.filter(|_| is_rest(owner)).unwrap_or_default();
                 self.destaging.wrote(owner, took, transfer, positioning)
             }
@@ -453,7 +468,7 @@ impl Streams {
             None => took,
         };
         self.gone(finished.request.id);
-        let at_once = is_cached_write(&finished.request) && took < DESTAGED;
+        let at_once = cached && took < DESTAGED;
         if let Some(account) = self.account_mut(owner) {
             account.charge(time);
             let beside = time.saturating_sub(transfer);
@@ -553,7 +568,7 @@ impl Streams {
         };
         let before = self.candidates[place_of(volume, start)].take_if(|before| continues(before));
         let (requests, length) = before.map_or((0, 0), |before| (before.requests, before.length));
-        let kind = before.map_or((volume, op, len.get().ilog2()), |before| before.kind);
+        let kind = before.map_or(kind_of(request), |before| before.kind);
         let habits = self.habits.entry(kind).or_default();
         habits.reached(requests as usize);
         let (needed, think) = (habits.needed(), habits.think);
@@ -781,6 +796,7 @@ mod tests {
             dispatched: now,
             finished: now,
             disk_time: Nanos::from_ms(ms),
+            forced: false,
             outcome: crate::command::Outcome::Success,
         }
     }

@@ -446,7 +446,7 @@ impl Positioning for DriveModel {
     }
 
     fn takes_into_cache(&self, op: Op) -> bool {
-        self.predicts == Predicts::Actuator && self.actuator.cache.takes(op)
+        self.predicts != Predicts::Distance && self.actuator.cache.takes(op)
     }
 
     /// The profile's cache reads ahead wherever the sectors are.

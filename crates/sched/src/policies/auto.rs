@@ -209,6 +209,10 @@ impl Policy for Auto {
         self.inner.choose(view)
     }
 
+    fn forces(&self, view: &View<'_>, write: &Request) -> bool {
+        self.inner.forces(view, write)
+    }
+
     /// Terms are enforced by the default policy, which is at work while a tenant has some.
     fn enforces_limits(&self) -> bool {
         true

@@ -15,7 +15,7 @@ use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Head, Target};
 use crate::queue::{Queued, Ticket};
-use crate::request::{Request, RequestId, StreamId};
+use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::Tenant;
 use crate::streams::Owner;
 use crate::table::{Parameter, Parameters, PolicyEntry};
@@ -144,6 +144,34 @@ impl MeanResponse {
         let mean = if self.weights > 0.0 { self.weighted / self.weights } else { 0.0 };
         Nanos::from_ns(mean as u64)
     }
+}
+
+/// Writes are forced to the medium with this many requests held, all at random: with fewer, the
+/// drive finds a cheaper one among those in its cache. Measured on `nearline-20tb`, which holds 32.
+const FORCED_FROM: usize = 24;
+/// So many fewer are enough once writes are forced, and again where most requests are writes.
+const FORCED_FEWER: usize = 8;
+/// The drive orders with these numbers of requests held, all at random. Measured on
+/// `nearline-20tb`: with 4, it gains where 0.7 are reads and loses where 0.9 are; with more than
+/// its queue of 32 holds, the order of all gains.
+const DRIVE_ORDERS: core::ops::Range<usize> = 6..40;
+/// The share of the requests that is lost where the drive does not order, so that scans find gaps.
+/// Measured on `nearline-20tb`: 6 to 8 %.
+const GAPS_COST: f64 = 0.08;
+/// The period in which scans have gaps for a while (guess: long enough that its ends cost little).
+const GAPS_PERIOD: Nanos = Nanos::from_secs(8);
+/// While the drive orders, it is given no more commands once one has waited for so many mean
+/// responses. Measured on `nearline-20tb`: with 3, `oltp` has 4 % fewer requests and a 99th
+/// percentile that is 16 % shorter.
+const LATE_RESPONSES: u64 = 5;
+
+/// Returns whether it is the time, in each period, in which the drive does not order, because scans
+/// need gaps: as long as their bound allows.
+fn leaves_gaps(view: &View<'_>) -> bool {
+    view.max_impact_of_scans().is_some_and(|max_impact| {
+        let within = view.now.as_ns() % GAPS_PERIOD.as_ns();
+        within as f64 * GAPS_COST < max_impact * GAPS_PERIOD.as_ns() as f64
+    })
 }
 
 /// The maximum period, used where short runs would cost a sequential volume more than a twentieth
@@ -279,6 +307,29 @@ impl Headtime {
         let at_drive = view.outstanding.iter().map(|command| command.requests.len());
         let all = view.queue.len() + at_drive.sum::<usize>();
         streams.run_of(queued.request.id).is_some_and(|run| streams.held(run) == all)
+    }
+
+    /// Returns whether the drive's own queue orders better: between commands the drive destages
+    /// writes for which others wait, and only it knows where its arm is then. With many requests
+    /// writes are forced instead; where most are writes, the drive would destage all the time.
+    fn drive_orders(&self, view: &View<'_>) -> bool {
+        let held = (view.queue.len() + view.outstanding.len()) / view.arm_count();
+        DRIVE_ORDERS.contains(&held)
+            && !leaves_gaps(view)
+            && !self.best.forces_writes()
+            && !self.best.writes_mostly()
+            && !view.shares.any_terms()
+            && view.queue.with_deadline().next().is_none()
+            && self.is_at_random_with_full_cache(view)
+    }
+
+    /// Returns whether writes wait for room in the drive's cache, and all requests are at random.
+    fn is_at_random_with_full_cache(&self, view: &View<'_>) -> bool {
+        let at_random = |queued: &Queued| self.streams.streams().is_at_random(&queued.request);
+        self.best.write_cache(view) == WriteCache::FullOrNone
+            && view.belief.takes_into_cache(Op::Write)
+            && !self.streams.streams().any_long_run()
+            && view.queue.by_arrival().take(OLDEST).all(at_random)
     }
 
     /// Returns whether a command at the drive needs no arm.
@@ -426,8 +477,24 @@ impl Policy for Headtime {
             2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
             depth => depth,
         };
+        if self.drive_orders(view) {
+            let late = view.mean_response * LATE_RESPONSES;
+            let is_late = |command: &Outstanding| command.dispatched + late < view.now;
+            let any_late = view.outstanding.iter().any(is_late);
+            return if any_late { view.outstanding.len().max(1) } else { usize::MAX };
+        }
         let beside = |command: &&Outstanding| self.is_beside_arm(view, command);
         moving + view.outstanding.iter().filter(beside).count()
+    }
+
+    fn forces(&self, view: &View<'_>, write: &Request) -> bool {
+        let fewer = [self.best.forces_writes(), self.best.writes_mostly()];
+        let fewer = fewer.into_iter().filter(|fewer| *fewer).count() * FORCED_FEWER;
+        let from = FORCED_FROM - fewer;
+        1 + view.queue.len() + view.outstanding.len() >= from * view.arm_count()
+            && !self.best.fua_is_slow()
+            && self.streams.streams().is_at_random(write)
+            && self.is_at_random_with_full_cache(view)
     }
 
     fn enforces_limits(&self) -> bool {

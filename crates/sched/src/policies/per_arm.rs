@@ -122,6 +122,10 @@ impl Policy for PerArm {
         latest
     }
 
+    fn forces(&self, view: &View<'_>, write: &Request) -> bool {
+        self.whole.forces(view, write)
+    }
+
     fn uses_shares(&self) -> bool {
         self.whole.uses_shares()
     }

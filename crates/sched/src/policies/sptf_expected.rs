@@ -48,8 +48,34 @@ pub(crate) enum WriteCache {
 struct WriteGathering {
     /// The last write waited for room.
     cache_is_full: bool,
+    /// The last write was forced to the medium, after which the head is where that ends.
+    forces: bool,
+    /// The share of writes among the last 64 requests or so.
+    share_of_writes: f64,
+    /// The disk time of reads, and of writes with force unit access.
+    read_time: Mean,
+    fua_time: Mean,
     /// Writes go until none is left.
     writes_go: Cell<bool>,
+}
+
+/// The mean of the last values.
+#[derive(Default)]
+struct Mean {
+    count: u32,
+    mean: f64,
+}
+
+impl Mean {
+    fn note(&mut self, value: f64) {
+        self.count = (self.count + 1).min(MEAN_OF);
+        self.mean += (value - self.mean) / f64::from(self.count);
+    }
+
+    /// The mean, once it is one of enough values.
+    fn get(&self) -> Option<f64> {
+        (self.count >= MEAN_OF / 2).then_some(self.mean)
+    }
 }
 
 impl SptfExpected {
@@ -130,6 +156,21 @@ impl SptfExpected {
         }
     }
 
+    /// Returns whether half of the recent requests or more were writes.
+    pub(crate) fn writes_mostly(&self) -> bool {
+        self.gathers.share_of_writes >= 0.5
+    }
+
+    /// Returns whether the last write was forced to the medium.
+    pub(crate) fn forces_writes(&self) -> bool {
+        self.gathers.forces
+    }
+
+    /// Returns true if forced writes take much longer than reads.
+    pub(crate) fn fua_is_slow(&self) -> bool {
+        self.gathers.fua_is_slow()
+    }
+
     /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
     fn cheapest_of_all(&self, view: &View<'_>, among: impl Fn(&Queued) -> bool) -> Option<Ticket> {
         let ready = view.ready_at();
@@ -160,7 +201,11 @@ impl WriteGathering {
     /// are writes, they are not gathered: reads would wait for too many.
     fn next(&self, view: &View<'_>, among: impl Fn(&Queued) -> bool) -> Gathered {
         let held = view.queue.len() + view.outstanding.len();
-        if !self.cache_is_full || held < GATHERED_FROM || !view.belief.takes_into_cache(Op::Write) {
+        if !self.cache_is_full
+            || self.forces
+            || held < GATHERED_FROM
+            || !view.belief.takes_into_cache(Op::Write)
+        {
             return Gathered::Any;
         }
         let (mut first, mut writes, mut all) = (None, 0, 0);
@@ -182,9 +227,32 @@ impl WriteGathering {
         }
     }
 
+    /// Returns true if force unit access takes much longer than a read, as where a server flushes
+    /// all it holds instead.
+    fn fua_is_slow(&self) -> bool {
+        let times = self.fua_time.get().zip(self.read_time.get());
+        times.is_some_and(|(fua, read)| fua > SLOW_FUA * read)
+    }
+
     fn finished(&mut self, finished: &Finished) {
-        if finished.outcome == Outcome::Success && is_cached_write(&finished.request) {
-            self.cache_is_full = finished.disk_time > DESTAGED;
+        if finished.outcome != Outcome::Success {
+            return;
+        }
+        let is_write = f64::from(u8::from(finished.request.op == Op::Write));
+        self.share_of_writes += (is_write - self.share_of_writes) / 64.0;
+        let time = finished.disk_time.as_ns() as f64;
+        match finished.request.op {
+            Op::Read => self.read_time.note(time),
+            _ if finished.forced => self.fua_time.note(time),
+            _ => {}
+        }
+        match finished.request.op {
+            Op::Flush if self.forces => self.cache_is_full = false,
+            Op::Write if finished.forced => self.forces |= !finished.request.fua,
+            Op::Write if is_cached_write(&finished.request) => {
+                (self.cache_is_full, self.forces) = (finished.disk_time > DESTAGED, false);
+            }
+            _ => {}
         }
     }
 }
@@ -281,6 +349,11 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
 /// A write that took longer has waited for room in the drive's cache (guess: a tenth of an access
 /// to the medium).
 pub(crate) const DESTAGED: Nanos = Nanos::from_ms(1);
+/// The number of values in a mean.
+const MEAN_OF: u32 = 64;
+/// Force unit access is slow that takes so many times as long as a read (guess: writes at random
+/// take as long as reads, and a flush destages many).
+const SLOW_FUA: f64 = 1.5;
 /// Writes are gathered with this many requests held. Measured on `nearline-20tb`: with 16, the 99th
 /// percentile gets longer; with 32 it gets shorter where a third are writes.
 const GATHERED_FROM: usize = 32;
@@ -313,7 +386,10 @@ fn factor(age: Nanos, horizon_ns: f64, power: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use headtime_units::Instant;
+
     use super::*;
+    use crate::request::{ClassId, RequestId, StreamId, VolumeId};
 
     #[test]
     fn two_are_given_where_overhead_costs_more_than_a_candidate() {
@@ -325,6 +401,37 @@ mod tests {
         assert!(
             !two_are_worth_it(8, Nanos::ZERO, ms(64)) && two_are_worth_it(9, Nanos::ZERO, ms(64))
         );
+    }
+
+    #[test]
+    fn force_unit_access_by_a_flush_of_everything_is_noticed() {
+        let took = |op, forced, ms| Finished {
+            request: Request {
+                id: RequestId(0),
+                volume: VolumeId(0),
+                class: ClassId(0),
+                stream: StreamId(0),
+                op,
+                extent: Extent::from_numbers(0, 8),
+                fua: false,
+                deadline: None,
+            },
+            submitted: Instant::ORIGIN,
+            dispatched: Instant::ORIGIN,
+            finished: Instant::ORIGIN + Nanos::from_ms(ms),
+            disk_time: Nanos::from_ms(ms),
+            forced,
+            outcome: Outcome::Success,
+        };
+        let mut writes = WriteGathering::default();
+        for _ in 0..32 {
+            assert!(!writes.fua_is_slow());
+            writes.finished(&took(Op::Read, false, 6));
+            writes.finished(&took(Op::Write, true, 12));
+        }
+        assert!(writes.fua_is_slow() && writes.forces);
+        (0..200).for_each(|_| writes.finished(&took(Op::Write, true, 7)));
+        assert!(!writes.fua_is_slow());
     }
 
     #[test]

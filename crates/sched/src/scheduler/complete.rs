@@ -132,6 +132,7 @@ impl Scheduler {
             dispatched: command.dispatched,
             finished: done.finished,
             disk_time,
+            forced: command.fua,
             outcome: done.outcome,
         };
         (!cancelled).then_some(finished)

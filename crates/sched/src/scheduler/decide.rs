@@ -364,7 +364,7 @@ impl Scheduler {
         let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else {
             return Filled::Not;
         };
-        let view = view!(self);
+        let head = *view!(self).head();
         let (Some(map), Some(fill)) = (self.belief.tracks(), self.fill.as_deref_mut()) else {
             return Filled::Not;
         };
@@ -388,7 +388,7 @@ impl Scheduler {
             merge: settings.merge_front,
             alone,
         };
-        let (head, overhead) = (*view.head(), map.read_overhead());
+        let overhead = map.read_overhead();
         let ready = head.free_at.max(self.now + overhead);
         // With a command before the gap the request is sent when that is reported, which takes
         // about as long as a dispatch.

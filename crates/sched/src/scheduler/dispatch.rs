@@ -23,6 +23,7 @@ macro_rules! view {
             mean_response: $scheduler.mean_response,
             idle_share: $scheduler.idle_time.share(),
             idle: $scheduler.idle(),
+            fill: $scheduler.fill.as_deref(),
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
@@ -213,7 +214,11 @@ impl Scheduler {
     /// Returns whether a request is a write that is sent with force unit access.
     pub(super) fn is_forced(&self, queued: &Queued) -> bool {
         let Queued { request, .. } = queued;
-        request.op == Op::Write && self.drive.fua && request.fua
+        request.op == Op::Write
+            && self.drive.fua
+            && (request.fua
+                || self.belief.takes_into_cache(Op::Write)
+                    && self.policy.forces(&view!(self), request))
     }
 
     /// The time, so far, in which the drive had no command of a request or scan.

@@ -1,27 +1,62 @@
 //! Writes that wait for room in the drive's cache.
 
-use crate::session::{Session, Setup, read, write};
+use headtime_sched::{FillSettings, Op, Request, ScanOptions};
+
+use crate::scans::{eager, everything, knowing, not_idle};
+use crate::session::{Session, Setup, due, read, write};
 use crate::tiny::CAPACITY;
 
-/// A run of 300 requests with 40 held, of which two in three are reads.
+/// A run of 300 requests with 40 held, of which two in three are reads, on a drive without FUA.
 fn mixed(policy: &str, caches_writes: bool) -> Session {
-    let mut setup = Setup::of(policy);
+    let setup = Setup::of(policy).fua(false);
+    keep_held(setup, caches_writes, 40, |id| at_random(id, 3)).0
+}
+
+/// A read or write, one in `writes` of which is a write; none begins where another ends.
+fn at_random(id: u64, writes: u64) -> Request {
+    let start = id * 35 % (CAPACITY / 2) * 2;
+    if id.is_multiple_of(writes) { write(id, start, 1) } else { read(id, start, 1) }
+}
+
+/// A run of 300 requests with `held` of them held, and the maximum number of them at the drive in
+/// the second half.
+fn keep_held(
+    mut setup: Setup,
+    caches_writes: bool,
+    held: u64,
+    request: impl Fn(u64) -> Request,
+) -> (Session, usize) {
     setup.belief.caches_writes = caches_writes;
-    let mut session = setup.start();
-    let request = |id: u64| {
-        let start = id * 71 % CAPACITY;
-        if id.is_multiple_of(3) { write(id, start, 1) } else { read(id, start, 1) }
-    };
-    (0..40).for_each(|id| session.accept(request(id)));
-    let mut next = 40;
+    let session = setup.start();
+    keep_held_in(session, held, request)
+}
+
+fn keep_held_in(
+    mut session: Session,
+    held: u64,
+    request: impl Fn(u64) -> Request,
+) -> (Session, usize) {
+    (0..held).for_each(|id| session.accept(request(id)));
+    let (mut next, mut most) = (held, 0);
     while next < 300 && session.step() {
-        while next < session.finished.len() as u64 + 40 {
+        while next < session.finished.len() as u64 + held {
             session.accept(request(next));
             next += 1;
         }
+        session.pump();
+        let sent = session.dispatched.iter().map(|command| command.requests.len()).sum::<usize>();
+        let at_drive = sent - session.finished.len();
+        most = if next < 150 { at_drive } else { most.max(at_drive) };
     }
     session.run_to_end();
-    session
+    (session, most)
+}
+
+/// The share of the writes that were sent with FUA.
+fn forced(session: &Session) -> f64 {
+    let writes = session.dispatched.iter().filter(|command| command.op == Op::Write);
+    let fua = writes.clone().filter(|command| command.fua).count();
+    fua as f64 / writes.count() as f64
 }
 
 /// The number of writes that follow a read among the first requests, while 40 are held.
@@ -48,4 +83,44 @@ fn writes_that_go_together_starve_no_read() {
     for (place, id) in session.served().into_iter().enumerate() {
         assert!(place as u64 <= id + 3 * 40, "request {id} was served as number {place}");
     }
+}
+
+#[test]
+fn with_many_requests_at_random_writes_are_forced_to_the_medium() {
+    let of = |policy, caches_writes, held, request: fn(u64) -> Request| {
+        forced(&keep_held(Setup::of(policy), caches_writes, held, request).0)
+    };
+    let third = |id| at_random(id, 3);
+    assert!(of("headtime", true, 30, third) > 0.8);
+    assert_eq!(of("headtime", false, 30, third), 0.0, "the drive has no cache for writes");
+    assert_eq!(of("headtime", true, 12, third), 0.0, "the drive chooses among more");
+    assert_eq!(of("sptf-expected", true, 30, third), 0.0);
+    let mostly_writes = |id| if id % 3 == 0 { at_random(id, 4) } else { at_random(id, 1) };
+    assert!(of("headtime", true, 18, mostly_writes) > 0.4, "once that is seen");
+    assert!(of("headtime", true, 18, third) < 0.1);
+    let sequential = |id| write(id, id % 3 * (CAPACITY / 3) + id / 3 % (CAPACITY / 3), 1);
+    assert_eq!(of("headtime", true, 30, sequential), 0.0, "the drive joins them");
+}
+
+#[test]
+fn with_few_requests_at_random_the_drive_orders_while_it_destages() {
+    let at_drive = |caches_writes, held, request: fn(u64) -> Request| {
+        keep_held(Setup::of("headtime"), caches_writes, held, request).1
+    };
+    let third = |id| at_random(id, 3);
+    assert_eq!(at_drive(true, 8, third), 8);
+    assert!(at_drive(false, 8, third) <= 2, "where writes end is known");
+    assert!(at_drive(true, 4, third) <= 2);
+    assert!(at_drive(true, 8, |id| at_random(id, 1)) <= 2, "it would only destage");
+    assert!(at_drive(true, 8, |id| due(at_random(id, 3), 60_000)) <= 2);
+    let beside_scan = |max_impact| {
+        let mut setup = knowing("headtime");
+        setup.belief.caches_writes = true;
+        let mut session = setup.start();
+        let fill = FillSettings { max_impact, ..not_idle(eager()) };
+        session.scan(1, fill, everything(1), ScanOptions::default());
+        keep_held_in(session, 8, third).1
+    };
+    assert!(beside_scan(0.1) <= 2, "the scan needs gaps");
+    assert_eq!(beside_scan(0.0), 8, "it may cost nothing");
 }

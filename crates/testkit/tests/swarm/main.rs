@@ -142,6 +142,7 @@ impl SchedulerApi for Buggy {
                 submitted: now,
                 dispatched: now,
                 finished: now,
+                forced: false,
                 disk_time,
                 outcome,
             });
