@@ -313,11 +313,6 @@ impl Connection {
         self.shutting_down = true;
     }
 
-    /// Returns true if the connection is inside TLS.
-    pub fn is_secured(&self) -> bool {
-        self.secured
-    }
-
     /// Returns true if no request is in flight and there is no output.
     pub fn is_idle(&self) -> bool {
         self.flight.is_empty() && self.outbox.is_empty()
