@@ -40,7 +40,7 @@ pub struct DiskTimeShares {
     pub overhead: f64,
     /// Nothing to do.
     pub idle: f64,
-    /// Work that no client waits for.
+    /// Work of the drive that no client waits for: read-ahead, and cached writes in idle time.
     pub background: f64,
 }
 
@@ -53,7 +53,7 @@ impl DiskTimeShares {
             ("rotate", self.rotate),
             ("transfer", self.transfer),
             ("overhead", self.overhead),
-            ("background", self.background),
+            ("own work", self.background),
             ("idle", self.idle),
         ]
     }

@@ -236,7 +236,7 @@ pub(super) fn table(answer: &SimOutput) -> String {
         ("rotate", spent.rotate),
         ("transfer", spent.transfer),
         ("overhead", spent.overhead),
-        ("background", spent.background),
+        ("own work", spent.background),
         ("idle", spent.idle),
     ];
     let parts: Vec<String> = parts
