@@ -108,7 +108,7 @@ impl Error {
 
     pub(crate) fn open(drive: &str, cause: OpenError) -> Self {
         let errno = match &cause {
-            OpenError::NotThere { .. } => ENOENT,
+            OpenError::NotThere { .. } | OpenError::SettingInName { .. } => ENOENT,
             OpenError::InUse { .. } => EBUSY,
             OpenError::System { error, .. } | OpenError::Engine(error) => {
                 error.raw_os_error().unwrap_or(EIO)

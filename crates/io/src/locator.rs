@@ -386,6 +386,15 @@ fn print_noise(f: &mut fmt::Formatter<'_>, level: NoiseLevel) -> fmt::Result {
     if level == NoiseLevel::default() { Ok(()) } else { write!(f, "&noise={level}") }
 }
 
+/// The key of `part` if it looks like a setting: `KEY=VALUE` with a key of letters, digits, `_` and
+/// `-`.
+pub(crate) fn setting_key(part: &str) -> Option<&str> {
+    let (key, _) = part.split_once('=')?;
+    let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    is_key.then_some(key)
+}
+
 fn bad_value(text: &str, key: &'static str, encoded: &str, expected: &'static str) -> LocatorError {
     let value = String::from_utf8_lossy(&decode(encoded).unwrap_or_default()).into_owned();
     LocatorError::BadValue { text: text.to_owned(), key, value, expected }

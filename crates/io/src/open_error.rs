@@ -19,6 +19,19 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// The file does not exist, and its name ends like a setting.
+    #[error(
+        "{} does not exist and ends in `,{setting}`, which looks like a setting; only emulated \
+            drives have settings, joined by &, as in emulated:PROFILE?backing=FILE&seed=7; to use \
+            a file of this name, create it first",
+        path.display()
+    )]
+    SettingInName {
+        /// The file.
+        path: PathBuf,
+        /// The part of its name that looks like a setting.
+        setting: String,
+    },
     /// A block device that cannot be used as a drive, or not at present.
     #[error("{} cannot be a drive: {refusal}", path.display())]
     Device {
@@ -304,6 +317,7 @@ impl OpenError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::NotThere { .. }
+            | Self::SettingInName { .. }
             | Self::NoFile { .. }
             | Self::BadOption { .. }
             | Self::Profile { .. }

@@ -45,6 +45,18 @@ fn the_backing_file_is_exactly_the_drives_bytes_and_sparse() {
 }
 
 #[test]
+fn a_setting_after_a_comma_makes_no_file_with_that_name() {
+    let place = Place::new(Kind::Emulated);
+    let text = format!("{},seed=6", place.locator());
+    let message = refusal(&text);
+    assert!(message.contains("`,seed=6`") && message.contains("joined by &"), "{message}");
+    let file = place.path("drive.img,seed=6");
+    assert!(!file.exists());
+    std::fs::write(&file, []).expect("writable");
+    open(&text).expect("an empty file that exists becomes the drive");
+}
+
+#[test]
 fn a_drive_of_another_profile_or_unit_is_refused_and_the_same_one_with_another_setup_is_not() {
     let (place, text, _) = used_drive("&seed=5");
     let other = place.path("other.toml");

@@ -227,6 +227,21 @@ fn what_cannot_be_a_drive_is_refused_with_a_reason() {
             && !device.contains("truncate"),
         "{device}"
     );
+    let comma = directory.path().join("new.img,cache_size=1");
+    let create = || DriveOptions { create_bytes: Some(1 << 20), ..DriveOptions::default() };
+    for options in [DriveOptions::default(), create()] {
+        let message = refusal(&comma, options);
+        assert!(message.contains("`,cache_size=1`, which looks like a setting"), "{message}");
+        assert!(
+            message.contains("joined by &") && message.contains("create it first"),
+            "{message}"
+        );
+    }
+    assert!(!comma.exists(), "a refused drive leaves nothing behind");
+    std::fs::write(&comma, [0; 4096]).expect("writable");
+    drop(Drive::open(&Locator::Path(comma), create()).expect("a file that exists is a drive"));
+    let plain = directory.path().join("a,b.img");
+    drop(Drive::open(&Locator::Path(plain), create()).expect("a comma without a setting"));
     assert!(refusal(directory.path(), DriveOptions::default()).contains("a directory"));
     assert!(refusal(Path::new("/dev/null"), DriveOptions::default()).contains("character device"));
     let odd = directory.path().join("odd");

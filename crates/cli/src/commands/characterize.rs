@@ -10,7 +10,7 @@ use headtime_io::characterize::{
     Ended, ProbedDrive, RunCounts, State, SubjectError, SubjectOptions,
 };
 use headtime_io::files::{Existing, directory_of, write_atomically};
-use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, OpenError, RawOptions};
+use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, RawOptions};
 use headtime_mechanics::DriveProfile;
 use headtime_probe::{Finding, Probe, ProbeSettings, Verdict};
 use headtime_units::Nanos;
@@ -357,9 +357,7 @@ fn open_failure(error: SubjectError) -> Failure {
         SubjectError::NoVirtualTime { .. }
         | SubjectError::InUse { .. }
         | SubjectError::WritesInUse { .. } => Failure::usage(error),
-        SubjectError::Open(
-            OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. },
-        ) => Failure::usage(error),
+        SubjectError::Open(ref open) if open.is_usage() => Failure::usage(error),
         other => Failure::Failed(anyhow!(other)),
     }
 }

@@ -12,6 +12,7 @@ use rustix::io::{Errno, pread};
 
 use crate::block_device::{SystemPaths, loop_device_of};
 use crate::buffer::AlignedBuffer;
+use crate::locator::setting_key;
 use crate::new_files::NewFiles;
 use crate::open_error::OpenError;
 use crate::options::DriveAccess;
@@ -41,8 +42,7 @@ impl OpenFile {
         // write.
         match rustix::fs::stat(path) {
             Ok(status) => check_kind(path, &status)?,
-            Err(Errno::NOENT) if create_bytes.is_some() => {}
-            Err(Errno::NOENT) => return Err(OpenError::NotThere { path: path.to_owned() }),
+            Err(Errno::NOENT) => check_missing(path, create_bytes)?,
             Err(errno) => return Err(OpenError::system(path, "looking at")(errno)),
         }
         let (file, created) = match open(path, flags, Mode::empty()) {
@@ -94,6 +94,20 @@ fn lock(path: &Path, file: &OwnedFd, access: DriveAccess) -> Result<(), OpenErro
         Some(device) => Err(by(format!(
             "the loop device {device}, which may be mounted (`losetup -d {device}` detaches it)"
         ))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that `path`, where no file is, may be created. A name that ends like a setting is more
+/// likely a locator with the wrong separator.
+pub(super) fn check_missing(path: &Path, create_bytes: Option<u64>) -> Result<(), OpenError> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let setting = name.split(',').skip(1).find(|part| setting_key(part).is_some());
+    match setting {
+        Some(setting) => {
+            Err(OpenError::SettingInName { path: path.to_owned(), setting: setting.to_owned() })
+        }
+        None if create_bytes.is_none() => Err(OpenError::NotThere { path: path.to_owned() }),
         None => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use headtime_units::{SectorSize, Sectors};
 
-use super::file::check_kind;
+use super::file::{check_kind, check_missing};
 use super::file_drive::{FILE_SECTOR, check_size, created_size};
 use super::raw;
 use crate::block_device::{BlockDevice, DeviceRefusal};
@@ -69,9 +69,9 @@ fn inspect_file(path: &Path, options: &DriveOptions) -> Result<InspectedDrive, O
             check_kind(path, &status)?;
             status.st_size as u64
         }
-        (Err(rustix::io::Errno::NOENT), Some(bytes)) => created_size(bytes),
-        (Err(rustix::io::Errno::NOENT), None) => {
-            return Err(OpenError::NotThere { path: path.to_owned() });
+        (Err(rustix::io::Errno::NOENT), create_bytes) => {
+            check_missing(path, create_bytes)?;
+            created_size(create_bytes.unwrap_or_default())
         }
         (Err(errno), _) => return Err(OpenError::system(path, "looking at")(errno)),
     };

@@ -9,7 +9,7 @@ use std::fmt;
 
 use headtime_units::{ByteSize, parse_bytes};
 
-use super::{Locator, LocatorError};
+use super::{Locator, LocatorError, setting_key};
 
 /// The parts of an `array:` locator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +60,12 @@ pub struct ArrayTexts<'a> {
 fn divide<'a>(text: &str, rest: &'a str) -> Result<ArrayTexts<'a>, LocatorError> {
     let (mut stripe, mut schedule, mut members) = (None, None, Vec::new());
     for part in rest.split(',') {
-        let is_setting = |(key, _): &(&str, &str)| {
-            members.is_empty() && !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase())
-        };
-        match part.split_once('=').filter(is_setting) {
+        match part.split_once('=').filter(|_| setting_key(part).is_some()) {
+            Some(_) if !members.is_empty() => {
+                let expected = "a drive; write settings of the array before the first drive, those \
+                    of a drive after its ? or &, and a file of this name with its directory (./)";
+                return Err(bad(text, part, expected));
+            }
             Some(("stripe", size)) if stripe.is_none() => stripe = Some(read_stripe(text, size)?),
             Some(("schedule", name)) if schedule.is_none() => {
                 let found = ArraySchedule::ALL.into_iter().find(|known| known.0 == name);
@@ -211,6 +213,9 @@ mod tests {
                 "`stripe=1KiB` is not the setting stripe or schedule, once",
             ),
             ("array:stripes=1KiB,a,b", "`stripes=1KiB` is not the setting stripe or schedule"),
+            ("array:stripe_size=1KiB,a,b", "`stripe_size=1KiB` is not the setting stripe or"),
+            ("array:a,b,stripe=1KiB", "`stripe=1KiB` is not a drive; write settings of the array"),
+            ("array:a?backing=b,Seed=1,c", "`Seed=1` is not a drive"),
             ("array:schedule=each,a,b", "`schedule=each` is not schedule=member or =whole"),
             ("array:a,,b", "write no empty member"),
             ("array:0*a,b", "`0*a` is not 1 to 256 drives of a kind"),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use headtime_io::{Locator, OpenError, ProfileSource};
+use headtime_io::{Locator, ProfileSource};
 use headtime_serve::config::PathChoice;
 use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArguments};
 use headtime_serve::control_socket_alone;
@@ -245,23 +245,18 @@ fn place(state: Option<&str>) -> anyhow::Result<PathChoice> {
 
 /// Sorts the errors into invalid arguments and failures.
 fn failure(error: AloneError) -> Failure {
-    let usage = matches!(
-        &error,
+    let usage = match &error {
         AloneError::Scan(
             ScanError::UnknownTarget { .. }
-                | ScanError::NotThere { .. }
-                | ScanError::Running { .. }
-                | ScanError::Range(_)
-                | ScanError::OtherRange { .. }
-                | ScanError::Output(_)
-        ) | AloneError::OtherSettings { .. }
-            | AloneError::Drive {
-                error: OpenError::Profile { .. }
-                    | OpenError::NotThere { .. }
-                    | OpenError::NoFile { .. }
-                    | OpenError::OtherProfile { .. },
-                ..
-            }
-    );
+            | ScanError::NotThere { .. }
+            | ScanError::Running { .. }
+            | ScanError::Range(_)
+            | ScanError::OtherRange { .. }
+            | ScanError::Output(_),
+        )
+        | AloneError::OtherSettings { .. } => true,
+        AloneError::Drive { error, .. } => error.is_usage(),
+        _ => false,
+    };
     if usage { Failure::usage(error) } else { Failure::Failed(error.into()) }
 }
