@@ -154,22 +154,6 @@ impl FirmwareQueue {
         chosen.or(continuing)
     }
 
-    /// The positioning time of the command at an index, from `head` at `now`.
-    ///
-    /// # Panics
-    /// If the queue has no such index.
-    #[must_use]
-    pub fn positioning<V: Variation>(
-        &self,
-        place: usize,
-        now: Instant,
-        head: HeadPosition,
-        mechanism: &Mechanism<V>,
-    ) -> Nanos {
-        let command = &self.waiting[place];
-        mechanism.positioning(head, now, command.op, command.extent.start).total()
-    }
-
     fn shortest<V: Variation>(
         &mut self,
         now: Instant,
@@ -310,11 +294,5 @@ impl FirmwareQueue {
     #[must_use]
     pub fn waiting(&self) -> &[FirmwareCommand] {
         &self.waiting
-    }
-
-    /// The maximum number of commands.
-    #[must_use]
-    pub fn depth(&self) -> u32 {
-        self.depth
     }
 }

@@ -234,10 +234,4 @@ impl Bus {
         self.bursts.insert(place, (start, start + duration));
         start
     }
-
-    /// The end of the last reserved burst; the origin if there is none.
-    #[must_use]
-    pub fn free_at(&self) -> Instant {
-        self.bursts.back().map_or(Instant::ORIGIN, |(_, end)| *end)
-    }
 }

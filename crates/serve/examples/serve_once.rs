@@ -1,4 +1,4 @@
-//! Serves a TOML configuration until SIGTERM or SIGINT; with `--alone` the whole drive as one
+//! Serves a TOML configuration until SIGTERM; with `--alone` the whole drive as one
 //! export.
 //!
 //! `cargo run -p headtime-serve --example serve_once -- serve.toml` prints the line `ready` and
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use headtime_serve::config::Config;
 use headtime_serve::{Server, serve_alone};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,12 +25,29 @@ fn main() -> ExitCode {
         Ok(server) => {
             println!("ready");
             server.uris().iter().for_each(|found| println!("{}", found.uri));
-            ExitCode::from(server.run_until_signal(Duration::from_secs(20)).exit_code())
+            until_signal(&server);
+            ExitCode::from(server.drain(Duration::from_secs(20)).exit_code())
         }
         Err(message) => {
             eprintln!("{message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Returns at SIGTERM. SIGHUP reloads files.
+fn until_signal(server: &Server) {
+    let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let (mut terminate, mut hangup) = {
+        let _inside = runtime.enter();
+        let listen = |kind| signal(kind).expect("signals can be received");
+        (listen(SignalKind::terminate()), listen(SignalKind::hangup()))
+    };
+    let mut reload = async || {
+        tokio::select! { _ = hangup.recv() => true, _ = terminate.recv() => false }
+    };
+    while runtime.block_on(reload()) {
+        server.reloader().on_hangup();
     }
 }
 

@@ -11,7 +11,6 @@ mod accept;
 mod contents;
 mod drive;
 mod errors;
-mod signals;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, NewFiles, OpenError, PolicyChoice};
+use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, NewFiles, OpenError};
 use headtime_nbd::server::TlsPolicy;
 use headtime_units::ByteSize;
 use tokio::runtime::Runtime;
@@ -43,7 +42,7 @@ use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
 use crate::status::StatusSource;
 use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
-use crate::tuner::{TuneError, Tuner};
+use crate::tuner::Tuner;
 use crate::volumes::existing::SettingsFile;
 use crate::volumes::{TableState, VolumeSpec, Volumes};
 use crate::web::{self, Feed, WebSource};
@@ -57,7 +56,6 @@ pub(crate) use drive::{drive_options, open_drive};
 
 use accept::{accept, bind_control_socket, control_is_required};
 use contents::{Contents, OpenedDrive};
-use signals::{SignalAction, Signals};
 
 /// A running server.
 pub struct Server {
@@ -475,41 +473,10 @@ impl Server {
         self.reloader.clone()
     }
 
-    /// Changes the policy until the server ends.
-    ///
-    /// # Errors
-    /// [`TuneError`] if the drive is closing or overloaded.
-    pub fn set_policy(&self, policy: &PolicyChoice) -> Result<(), TuneError> {
-        self.tuner.set_policy(policy)
-    }
-
-    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal ends the
-    /// draining. SIGHUP reloads files ([`Reloader`]).
-    #[must_use]
-    pub fn run_until_signal(self, timeout: Duration) -> Drained {
-        let runtime = self.runtime.handle().clone();
-        let mut signals = {
-            let _inside = runtime.enter();
-            Signals::new()
-        };
-        let reloader = self.reloader();
-        while runtime.block_on(signals.next_or_hangup()) == SignalAction::Reload {
-            reloader.on_hangup();
-        }
-        tracing::info!(
-            "shutting down by signal: draining for at most {timeout:?}; a second signal ends it"
-        );
-        self.drain_unless(timeout, signals.next())
-    }
-
     /// Stops accepting, rejects new requests, waits for those in flight for at most `timeout`,
     /// makes everything durable, and closes the drive.
     #[must_use]
     pub fn drain(self, timeout: Duration) -> Drained {
-        self.drain_unless(timeout, std::future::pending())
-    }
-
-    fn drain_unless(self, timeout: Duration, enough: impl Future<Output = ()>) -> Drained {
         notify::stopping();
         let Self {
             runtime, shared, phase, export_permits, scans, maps, saver, control, drive, ..
@@ -523,8 +490,7 @@ impl Server {
             }
             phase.send_replace(Phase::Draining);
             let deadline = Instant::now() + timeout;
-            let disconnected = while_connected(&shared, deadline);
-            tokio::select! { () = disconnected => {}, () = enough => {} }
+            while_connected(&shared, deadline).await;
             let cut = shared.connections.load(Ordering::Relaxed);
             phase.send_replace(Phase::Leaving);
             while_connected(&shared, Instant::now() + CLOSE_TIMEOUT).await;

@@ -103,7 +103,7 @@ impl EngineObserver for Diary {
 fn drain(engine: &mut Engine<Scheduler, impl Device, First>) -> Result<Diary, EngineError> {
     let mut diary = Diary::default();
     while engine.step(&mut diary)? == StepOutcome::Stepped {}
-    assert_eq!(engine.held(), 0);
+    assert_eq!(engine.scheduler.held(), 0);
     Ok(diary)
 }
 

@@ -55,18 +55,6 @@ impl ReadSource {
     /// Every source, in the order of [`Scan::sources`].
     pub const ALL: [Self; 5] =
         [Self::Gap, Self::Merged, Self::Idle, Self::Share, Self::BeforeWrite];
-
-    /// Its name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gap => "gaps",
-            Self::Merged => "merged",
-            Self::Idle => "idle",
-            Self::Share => "share",
-            Self::BeforeWrite => "before_write",
-        }
-    }
 }
 
 /// One task over a range of sectors.

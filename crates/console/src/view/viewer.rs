@@ -14,8 +14,6 @@ pub enum Viewer {
     Lines,
     /// As lines on standard error, because standard output carries something else.
     LinesAside,
-    /// Not at all.
-    Nothing,
 }
 
 impl Viewer {
@@ -47,7 +45,6 @@ impl Viewer {
             Self::LinesAside => {
                 let _ = writeln!(std::io::stderr(), "{}", lines(moment).join("\n"));
             }
-            Self::Nothing => {}
         }
         Ok(())
     }
@@ -55,7 +52,7 @@ impl Viewer {
     /// Says one line between moments, where it does not disturb them.
     pub fn say(&self, line: &str) {
         match self {
-            Self::Screen(_) | Self::Nothing => {}
+            Self::Screen(_) => {}
             Self::Lines => {
                 let _ = writeln!(std::io::stdout(), "{line}");
             }
@@ -74,7 +71,7 @@ impl Viewer {
             Self::Screen(screen) => {
                 Ok(screen.key().context("the keyboard cannot be read")? == Some(ViewKey::Stop))
             }
-            Self::Lines | Self::LinesAside | Self::Nothing => Ok(false),
+            Self::Lines | Self::LinesAside => Ok(false),
         }
     }
 }

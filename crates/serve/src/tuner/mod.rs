@@ -247,12 +247,6 @@ impl Tuner {
         Ok(TunablesChanged { changed, dry_run: requested.dry_run, notes })
     }
 
-    /// Changes the policy until the server ends.
-    pub(crate) fn set_policy(&self, policy: &headtime_io::PolicyChoice) -> Result<(), TuneError> {
-        let set = vec![SetOne { name: "policy".to_owned(), value: policy.to_string() }];
-        self.set(&SetTunables { set, until_restart: true, ..SetTunables::default() }).map(drop)
-    }
-
     /// Checks every name and value and applies them to `next`; returns the names, each once.
     fn check_names(
         &self,

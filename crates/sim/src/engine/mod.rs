@@ -132,12 +132,6 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
         self.now
     }
 
-    /// Requests accepted and neither finished nor cancelled.
-    #[must_use]
-    pub fn held(&self) -> u64 {
-        self.held
-    }
-
     /// Advances to the next event and processes everything due at that time.
     ///
     /// # Errors
