@@ -1,11 +1,15 @@
 //! `headtime compare`: what it writes, that it goes on where it was cut off, that nothing but plan
 //! and seed decides the figures, and what it says to nonsense.
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use headtime_lab::compare::{COLUMNS, ColumnKind};
+use program::{check_refusal, headtime_in, stderr, stdout, words};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -14,22 +18,7 @@ mod markup;
 
 /// Runs the real program in `folder` to its end.
 fn headtime(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headtime"));
-    command
-        .arg("compare")
-        .args(arguments)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program was built")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the program prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the program prints UTF-8")
+    headtime_in(folder, &[&["compare"], arguments].concat())
 }
 
 fn done(folder: &Path, arguments: &[&str]) -> Output {
@@ -317,16 +306,7 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
 
     let foreign = headtime(
         folder.path(),
-        &[
-            "--drives",
-            "deskstar34gxp",
-            "--models",
-            "compact:found.map",
-            "--depths",
-            "1",
-            "--out",
-            "y",
-        ],
+        &words("--drives deskstar34gxp --models compact:found.map --depths 1 --out y"),
     );
     assert_eq!(foreign.status.code(), Some(2), "{}", stderr(&foreign));
     assert!(
@@ -742,20 +722,10 @@ fn a_workload_that_ends_within_the_warm_up_says_so_and_a_short_one_counts_what_i
     let run = |warmup: &str| {
         let output = done(
             folder.path(),
-            &[
-                "--policies",
-                "fcfs",
-                "--drives",
-                "atlas10k",
-                "--workloads",
-                "short.csv",
-                "--requests",
-                "400",
-                "--warmup",
-                warmup,
-                "--out",
-                "x",
-            ],
+            &words(&format!(
+                "--policies fcfs --drives atlas10k --workloads short.csv --requests 400 \
+                    --warmup {warmup} --out x"
+            )),
         );
         markup::check_well_formed(&read(folder.path().join("x/report.html")));
         let line = lines(folder.path().join("x/results.csv")).remove(0);
@@ -873,20 +843,7 @@ fn nonsense_is_refused_with_its_place_and_a_remedy_before_anything_runs() {
     ];
     for (arguments, code, expected) in cases {
         let output = headtime(folder.path(), arguments);
-        assert_eq!(
-            output.status.code(),
-            Some(*code),
-            "compare {}: {}",
-            arguments.join(" "),
-            stderr(&output)
-        );
-        assert!(
-            stderr(&output).contains(expected),
-            "compare {} says `{}`, without `{expected}`",
-            arguments.join(" "),
-            stderr(&output)
-        );
-        assert!(stdout(&output).is_empty(), "compare {} printed an answer", arguments.join(" "));
+        check_refusal(&output, *code, expected, arguments);
     }
 }
 
@@ -895,21 +852,10 @@ fn every_policy_together_makes_a_page_that_is_well_formed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     done(
         folder.path(),
-        &[
-            "--policies",
-            "all,firmware:depth=2",
-            "--drives",
-            "atlas10k",
-            "--workloads",
-            "random",
-            "vm-mix",
-            "--depths",
-            "2,8",
-            "--requests",
-            "150",
-            "--out",
-            "x",
-        ],
+        &words(
+            "--policies all,firmware:depth=2 --drives atlas10k --workloads random \
+                vm-mix --depths 2,8 --requests 150 --out x",
+        ),
     );
     let page = read(folder.path().join("x/report.html"));
     let elements = markup::check_well_formed(&page);

@@ -8,7 +8,7 @@ mod program;
 mod tools;
 
 use headtime_lab::demo::DEFAULT_POLICIES;
-use program::{Program, headtime, text};
+use program::{Program, headtime, text, words};
 use rustix::process::Signal;
 use serde_json::Value;
 use tools::have;
@@ -17,18 +17,10 @@ use tools::have;
 fn a_short_demo_serves_loads_and_reports_both_policies() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("demo");
-    let output = headtime(&[
-        "demo",
-        "--seconds",
-        "2",
-        "--drive",
-        "atlas10k",
-        "--load",
-        "built-in",
-        "--out",
-        text(&out),
-        "--json",
-    ]);
+    let output = headtime(&words(&format!(
+        "demo --seconds 2 --drive atlas10k --load built-in --out {} --json",
+        text(&out)
+    )));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout)

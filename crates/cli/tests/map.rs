@@ -1,32 +1,21 @@
 //! `headtime map`: what it learns, shows, keeps and merges, what it refuses, and how far it goes on
 //! the recording of a real drive where that is at hand.
 
+#[path = "common/program.rs"]
+mod program;
+
 #[path = "common/markup.rs"]
 mod markup;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
+use program::{stderr, stdout, text, words};
 use serde_json::Value;
 
 /// Runs the real program.
 fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(["map"].iter().chain(arguments))
-        .output()
-        .expect("the program was built")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the program prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the program prints UTF-8")
-}
-
-fn text_of(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
+    program::headtime(&[&["map"], arguments].concat())
 }
 
 fn json(arguments: &[&str]) -> Value {
@@ -64,16 +53,11 @@ fn recording() -> (tempfile::TempDir, PathBuf) {
 fn matrix() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let (folder, trace) = recording();
     let map = folder.path().join("atlas.map");
-    let answer = json(&[
-        "learn",
-        "--profile",
-        "atlas10k",
-        text_of(&trace),
-        "--kind",
-        "matrix",
-        "-o",
-        text_of(&map),
-    ]);
+    let answer = json(&words(&format!(
+        "learn --profile atlas10k {} --kind matrix -o {}",
+        text(&trace),
+        text(&map)
+    )));
     assert_eq!(
         (answer["learned_from"].as_u64(), answer["predicted"].as_u64()),
         (Some(200), Some(200))
@@ -85,7 +69,7 @@ fn matrix() -> (tempfile::TempDir, PathBuf, PathBuf) {
 #[test]
 fn a_matrix_is_learned_shown_and_drawn() {
     let (folder, _, map) = matrix();
-    let known = json(&["show", text_of(&map)]);
+    let known = json(&["show", text(&map)]);
     assert_eq!(
         (known["kind"].as_str(), known["cell_sectors"].as_u64(), known["cells_covered"].as_u64()),
         (Some("matrix"), Some(256), Some(12))
@@ -103,8 +87,7 @@ fn a_matrix_is_learned_shown_and_drawn() {
     );
 
     let svg = folder.path().join("map.svg");
-    let output =
-        headtime(&["show", text_of(&map), "--svg", text_of(&svg), "--region", "0..8000000"]);
+    let output = headtime(&["show", text(&map), "--svg", text(&svg), "--region", "0..8000000"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
         stdout(&output).contains("12 of 70075 cells covered")
@@ -129,9 +112,9 @@ fn a_matrix_is_learned_shown_and_drawn() {
     assert!(line("white unknown") < line("from LBA"));
     let nothing = refusal(&[
         "show",
-        text_of(&map),
+        text(&map),
         "--svg",
-        text_of(&folder.path().join("no.svg")),
+        text(&folder.path().join("no.svg")),
         "--region",
         "100..200",
     ]);
@@ -139,7 +122,7 @@ fn a_matrix_is_learned_shown_and_drawn() {
     assert!(!folder.path().join("no.svg").exists());
     // The default is from the first observed cell to the last, which lies between 15.4 million
     // sectors and the drive's 17.9 million.
-    assert!(headtime(&["show", text_of(&map), "--svg", text_of(&svg)]).status.success());
+    assert!(headtime(&["show", text(&map), "--svg", text(&svg)]).status.success());
     let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
     assert!(
         drawn.contains(">15M</text>") && drawn.contains("<rect x=\"867.5\""),
@@ -152,23 +135,17 @@ fn learning_goes_on_with_a_map_that_was_kept_and_maps_are_merged() {
     let (folder, trace, map) = matrix();
     let on = |name: &str| folder.path().join(name);
     let more = on("more.map");
-    let learned = json(&[
-        "learn",
-        "--profile",
-        "atlas10k",
-        text_of(&trace),
-        "--train",
-        "1",
-        "--map",
-        text_of(&map),
-        "-o",
-        text_of(&more),
-    ]);
+    let learned = json(&words(&format!(
+        "learn --profile atlas10k {} --train 1 --map {} -o {}",
+        text(&trace),
+        text(&map),
+        text(&more)
+    )));
     assert!(learned["map"]["observations"].as_u64() > Some(500), "{learned}");
     let merged = on("merged.map");
-    let output = headtime(&["merge", text_of(&map), text_of(&more), "-o", text_of(&merged)]);
+    let output = headtime(&["merge", text(&map), text(&more), "-o", text(&merged)]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let pairs = |path: &Path| json(&["show", text_of(path)])["pairs_known"].as_u64();
+    let pairs = |path: &Path| json(&["show", text(path)])["pairs_known"].as_u64();
     assert_eq!(pairs(&merged), pairs(&more), "the second holds all of the first");
 }
 
@@ -176,16 +153,14 @@ fn learning_goes_on_with_a_map_that_was_kept_and_maps_are_merged() {
 fn a_kept_copy_is_the_same_and_what_is_there_is_replaced_only_when_asked() {
     let (folder, _, map) = matrix();
     let copy = folder.path().join("copy.map");
-    assert!(headtime(&["save", text_of(&map), text_of(&copy)]).status.success());
+    assert!(headtime(&["save", text(&map), text(&copy)]).status.success());
     assert_eq!(std::fs::read(&map).unwrap(), std::fs::read(&copy).unwrap());
-    assert!(refusal(&["save", text_of(&map), text_of(&copy)]).contains("with --force"));
-    assert!(headtime(&["save", text_of(&map), text_of(&copy), "--force"]).status.success());
+    assert!(refusal(&["save", text(&map), text(&copy)]).contains("with --force"));
+    assert!(headtime(&["save", text(&map), text(&copy), "--force"]).status.success());
     // What is no map is never replaced.
     let other = folder.path().join("other.txt");
     std::fs::write(&other, "dear diary").unwrap();
-    assert!(
-        refusal(&["save", text_of(&map), text_of(&other), "--force"]).contains("no latency map")
-    );
+    assert!(refusal(&["save", text(&map), text(&other), "--force"]).contains("no latency map"));
     assert_eq!(std::fs::read_to_string(&other).unwrap(), "dear diary");
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
@@ -193,7 +168,7 @@ fn a_kept_copy_is_the_same_and_what_is_there_is_replaced_only_when_asked() {
         "nothing else was left behind"
     );
     assert!(
-        stdout(&headtime(&["load", text_of(&map), "--profile", "atlas10k"]))
+        stdout(&headtime(&["load", text(&map), "--profile", "atlas10k"]))
             .contains("valid for atlas10k")
     );
 }
@@ -208,19 +183,19 @@ fn damaged_truncated_foreign_and_newer_files_are_refused_and_change_nothing() {
     let refused = |bytes: &[u8], says: &str| {
         std::fs::write(&bad, bytes).unwrap();
         for arguments in [
-            vec!["show", text_of(&bad)],
-            vec!["load", text_of(&bad), "--profile", "atlas10k"],
-            vec!["save", text_of(&bad), text_of(&out), "--force"],
-            vec!["merge", text_of(&map), text_of(&bad), "-o", text_of(&out), "--force"],
+            vec!["show", text(&bad)],
+            vec!["load", text(&bad), "--profile", "atlas10k"],
+            vec!["save", text(&bad), text(&out), "--force"],
+            vec!["merge", text(&map), text(&bad), "-o", text(&out), "--force"],
             vec![
                 "learn",
                 "--profile",
                 "atlas10k",
-                text_of(&trace),
+                text(&trace),
                 "--map",
-                text_of(&bad),
+                text(&bad),
                 "-o",
-                text_of(&out),
+                text(&out),
                 "--force",
             ],
         ] {
@@ -245,11 +220,9 @@ fn damaged_truncated_foreign_and_newer_files_are_refused_and_change_nothing() {
     newer[header - 4..header].copy_from_slice(&checksum);
     refused(&newer, "use a newer program");
     // Whole, and of another drive.
+    assert!(refusal(&["load", text(&map), "--profile", "cheetah10k7"]).contains("expected is '"));
     assert!(
-        refusal(&["load", text_of(&map), "--profile", "cheetah10k7"]).contains("expected is '")
-    );
-    assert!(
-        refusal(&["learn", "--profile", "nearline-20tb", text_of(&trace), "--map", text_of(&map)])
+        refusal(&["learn", "--profile", "nearline-20tb", text(&trace), "--map", text(&map)])
             .contains("use a map of the same model")
     );
 }
@@ -259,56 +232,34 @@ fn a_compact_map_is_learned_kept_and_goes_on_and_is_not_merged() {
     let (folder, trace) = recording();
     let map = folder.path().join("compact.map");
     for from in ["profile", "no-slips", "nothing"] {
-        let answer = json(&[
-            "learn",
-            "--profile",
-            "atlas10k",
-            text_of(&trace),
-            "--from",
-            from,
-            "-o",
-            text_of(&map),
-            "--force",
-        ]);
+        let answer = json(&words(&format!(
+            "learn --profile atlas10k {} --from {from} -o {} --force",
+            text(&trace),
+            text(&map)
+        )));
         assert_eq!(
             (answer["kind"].as_str(), answer["map"]["from_profile"].as_bool()),
             (Some("compact"), Some(from != "nothing"))
         );
-        let known = json(&["show", text_of(&map)]);
+        let known = json(&["show", text(&map)]);
         assert_eq!(known["angles_known"], answer["map"]["angles_known"]);
-        let again = json(&[
-            "learn",
-            "--profile",
-            "atlas10k",
-            text_of(&trace),
-            "--map",
-            text_of(&map),
-            "--train",
-            "0",
-        ]);
+        let again = json(&words(&format!(
+            "learn --profile atlas10k {} --map {} --train 0",
+            text(&trace),
+            text(&map)
+        )));
         assert_eq!(again["predicted"].as_u64(), Some(400));
     }
     let svg = folder.path().join("map.svg");
     assert!(
-        headtime(&[
-            "learn",
-            "--profile",
-            "atlas10k",
-            text_of(&trace),
-            "-o",
-            text_of(&map),
-            "--force"
-        ])
-        .status
-        .success()
+        headtime(&["learn", "--profile", "atlas10k", text(&trace), "-o", text(&map), "--force"])
+            .status
+            .success()
     );
-    assert!(headtime(&["show", text_of(&map), "--svg", text_of(&svg)]).status.success());
+    assert!(headtime(&["show", text(&map), "--svg", text(&svg)]).status.success());
     markup::check_well_formed(&std::fs::read_to_string(&svg).unwrap());
     let out = folder.path().join("out.map");
-    assert!(
-        refusal(&["merge", text_of(&map), text_of(&map), "-o", text_of(&out)])
-            .contains("compact map")
-    );
+    assert!(refusal(&["merge", text(&map), text(&map), "-o", text(&out)]).contains("compact map"));
     assert!(!out.exists());
 }
 
@@ -316,7 +267,7 @@ fn a_compact_map_is_learned_kept_and_goes_on_and_is_not_merged() {
 fn what_makes_no_sense_is_refused_with_what_would() {
     let (folder, trace) = recording();
     let learn = |more: &[&str]| {
-        refusal(&[&["learn", "--profile", "atlas10k", text_of(&trace)], more].concat())
+        refusal(&[&["learn", "--profile", "atlas10k", text(&trace)], more].concat())
     };
     assert!(
         learn(&["--train", "1.5"]).contains("from 0 to 1")
@@ -328,7 +279,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     let past = folder.path().join("past.trace");
     std::fs::write(&past, "R Hit 99999999999 8 4000.0 0.0\n").unwrap();
     assert!(
-        refusal(&["learn", "--profile", "atlas10k", text_of(&past)])
+        refusal(&["learn", "--profile", "atlas10k", text(&past)])
             .contains("past the end of atlas10k")
     );
     assert!(refusal(&["show", "/nowhere/at.map"]).contains("cannot be read"));
@@ -337,7 +288,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         "a region is for the picture"
     );
     assert!(
-        refusal(&["learn", "--profile", "atlas11k", text_of(&trace)])
+        refusal(&["learn", "--profile", "atlas11k", text(&trace)])
             .starts_with("headtime: no profile is called `atlas11k`")
     );
 }
@@ -363,7 +314,7 @@ fn later_reads_of_a_real_drive_are_predicted_as_well_as_the_docs_say() {
     for (started, from) in
         [("the profile without its slips", "no-slips"), ("the profile as it ships", "profile")]
     {
-        let arguments = ["learn", "--profile", "cheetah15k5", "--from", from, text_of(&trace)];
+        let arguments = ["learn", "--profile", "cheetah15k5", "--from", from, text(&trace)];
         let answer = json(&[&arguments[..], &["--train", "0.5"]].concat());
         assert_eq!(answer["predicted"].as_u64(), Some(5_000));
         let share = |figures: &str, key: &str| answer[figures][key].as_f64().expect("a share");

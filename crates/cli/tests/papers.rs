@@ -1,35 +1,14 @@
 //! `headtime papers`: lists, runs, writes, and what it says to nonsense.
 
-use std::path::Path;
-use std::process::{Command, Output};
+#[path = "common/program.rs"]
+mod program;
 
 use headtime_lab::papers::EXPERIMENTS;
+use program::{check_refusal, headtime_in, json, stderr, stdout, words};
 use serde_json::Value;
 
 #[path = "common/markup.rs"]
 mod markup;
-
-/// Runs the real program in `folder`, which receives its default output files.
-fn headtime(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the program was built")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the program prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the program prints UTF-8")
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("exactly one JSON value")
-}
 
 /// So few requests that an experiment takes no time; its figures are worth as much.
 const TINY: [&str; 2] = ["--scale", "0.002"];
@@ -42,8 +21,11 @@ fn tiny(arguments: &[&str]) -> Vec<String> {
 fn the_list_is_the_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let ids: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();
-    assert_eq!(json(&headtime(folder.path(), &["papers", "--list", "--json"])), Value::from(ids));
-    let list = headtime(folder.path(), &["papers", "--list"]);
+    assert_eq!(
+        json(&headtime_in(folder.path(), &["papers", "--list", "--json"])),
+        Value::from(ids)
+    );
+    let list = headtime_in(folder.path(), &["papers", "--list"]);
     for experiment in EXPERIMENTS {
         for expected in [experiment.id, experiment.title, experiment.source] {
             assert!(
@@ -60,7 +42,7 @@ fn one_id_prints_one_object_with_the_promised_keys_and_writes_every_form() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let arguments = tiny(&["a.depth", "--json", "--seed", "3"]);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let answer = json(&headtime(folder.path(), &arguments));
+    let answer = json(&headtime_in(folder.path(), &arguments));
     assert_eq!((&answer["id"], &answer["seed"]), (&Value::from("a.depth"), &Value::from(3)));
     for row in answer["rows"].as_array().expect("an array") {
         for key in
@@ -90,19 +72,11 @@ fn one_id_prints_one_object_with_the_promised_keys_and_writes_every_form() {
 fn the_same_seed_gives_the_same_bytes_with_one_thread_and_with_two() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |seed: &str, threads: &str| {
-        let arguments = tiny(&[
-            "a.depth",
-            "a.ageing",
-            "--json",
-            "--seed",
-            seed,
-            "--threads",
-            threads,
-            "--out",
-            "here",
-        ]);
+        let arguments = tiny(&words(&format!(
+            "a.depth a.ageing --json --seed {seed} --threads {threads} --out here"
+        )));
         let output =
-            headtime(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            headtime_in(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(output.status.success(), "{}", stderr(&output));
         output.stdout
     };
@@ -121,7 +95,8 @@ fn the_same_seed_gives_the_same_bytes_with_one_thread_and_with_two() {
 fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let arguments = tiny(&["a.gr*"]);
-    let output = headtime(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let output =
+        headtime_in(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
     for expected in [
         "published",
@@ -164,20 +139,7 @@ fn nonsense_is_refused_with_a_remedy_before_anything_runs() {
         (&["a.throughput", "--out", "file/below"], 1, "file/below; choose another with --out"),
     ];
     for (arguments, code, expected) in cases {
-        let output = headtime(folder.path(), &[&["papers"], *arguments].concat());
-        assert_eq!(
-            output.status.code(),
-            Some(*code),
-            "papers {}: {}",
-            arguments.join(" "),
-            stderr(&output)
-        );
-        assert!(
-            stderr(&output).contains(expected),
-            "papers {} says `{}`, without `{expected}`",
-            arguments.join(" "),
-            stderr(&output)
-        );
-        assert!(stdout(&output).is_empty(), "papers {} printed an answer", arguments.join(" "));
+        let output = headtime_in(folder.path(), &[&["papers"], *arguments].concat());
+        check_refusal(&output, *code, expected, arguments);
     }
 }

@@ -1,23 +1,15 @@
 //! `headtime plan`: what it reserves, held against the simulator, and what it says to what cannot
 //! be.
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use headtime_workload::file::{NEED_KEYS, NeedsFile};
+use program::{headtime, stderr, stdout, words};
 use serde_json::Value;
-
-/// Runs the real program.
-fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .output()
-        .expect("the program was built")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("the program prints UTF-8")
-}
 
 struct Needs(tempfile::TempDir);
 
@@ -35,19 +27,14 @@ impl Needs {
 
     fn planned(&self, drive: &str) -> Value {
         let output = self.plan(&["--drive", drive, "--json"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(output.status.success(), "{}", stderr(&output));
         serde_json::from_slice(&output.stdout).expect("exactly one JSON object")
     }
 
     fn refused(&self, drive: &str) -> String {
         let output = self.plan(&["--drive", drive]);
-        assert_eq!(
-            (output.status.code(), text(&output.stdout)),
-            (Some(2), ""),
-            "{}",
-            text(&output.stderr)
-        );
-        text(&output.stderr).to_owned()
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{}", stderr(&output));
+        stderr(&output).to_owned()
     }
 }
 
@@ -64,7 +51,7 @@ fn the_sample_is_planned_with_one_command_for_each_volume_and_what_is_left() {
     let file = sample();
     let file = file.to_str().expect("UTF-8");
     let output = headtime(&["plan", file, "--drive", "nearline-20tb", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}", stderr(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("exactly one JSON object");
     let hundredths = |value: &Value| (value.as_f64().expect("a number") * 100.0).round() as i64;
     let needs = answer["needs"].as_array().expect("a list");
@@ -96,7 +83,7 @@ fn the_sample_is_planned_with_one_command_for_each_volume_and_what_is_left() {
     );
 
     let output = headtime(&["plan", file, "--drive", "nearline-20tb"]);
-    let shown = text(&output.stdout);
+    let shown = stdout(&output);
     for expected in
         ["cameras", "RESERVE", "headtime volume set recorder@realtime reserve=", "% left"]
     {
@@ -126,21 +113,11 @@ fn what_is_reserved_is_what_the_simulated_drive_takes() {
         let workload = format!(
             "random:rate={rate},size={size},reads={reads},run={{kind=\"fixed\",requests={run}}}"
         );
-        let output = headtime(&[
-            "sim",
-            "--json",
-            "--policy",
-            "fcfs",
-            "--drive",
-            drive,
-            "--workload",
-            &workload,
-            "--seconds",
-            "60",
-            "--outstanding",
-            "1",
-        ]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = headtime(&words(&format!(
+            "sim --json --policy fcfs --drive {drive} --workload {workload} --seconds \
+                60 --outstanding 1"
+        )));
+        assert!(output.status.success(), "{}", stderr(&output));
         let answer: Value =
             serde_json::from_slice(&output.stdout).expect("exactly one JSON object");
         let served = answer["iops"].as_f64().expect("a number") / rate;
@@ -211,9 +188,9 @@ fn what_makes_no_sense_is_refused_with_file_line_key_and_remedy() {
     let missing = headtime(&["plan", "/nowhere/need.toml", "--drive", "atlas10k"]);
     assert!(
         missing.status.code() == Some(2)
-            && text(&missing.stderr).contains("/nowhere/need.toml cannot be read"),
+            && stderr(&missing).contains("/nowhere/need.toml cannot be read"),
         "{}",
-        text(&missing.stderr)
+        stderr(&missing)
     );
 }
 
@@ -222,11 +199,7 @@ fn help_names_every_key_and_the_sample_uses_them_all() {
     let help = headtime(&["plan", "--help"]);
     let sample = std::fs::read_to_string(sample()).expect("the sample is there");
     for key in NEED_KEYS {
-        assert!(
-            text(&help.stdout).contains(&format!("  {} = {}", key.name, key.takes)),
-            "{}",
-            key.name
-        );
+        assert!(stdout(&help).contains(&format!("  {} = {}", key.name, key.takes)), "{}", key.name);
         assert!(sample.contains(&format!("\n{} = ", key.name)), "{}", key.name);
     }
     assert!(NeedsFile::from_toml("need.toml", &sample).is_ok_and(|file| file.needs.len() == 4));

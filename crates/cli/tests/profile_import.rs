@@ -1,27 +1,15 @@
 //! `headtime profile`: what it writes where, what it says of what it leaves out, and what it says
 //! to nonsense.
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use headtime_mechanics::DriveProfile;
+use program::{headtime, stderr, stdout, words};
 use serde_json::Value;
-
-/// Runs the real program.
-fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .output()
-        .expect("the program was built")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("the program prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    text(&output.stderr)
-}
 
 const SYSTEM: &str = "
 source parts/small.diskspecs
@@ -100,20 +88,9 @@ fn a_description_becomes_a_profile_that_can_be_simulated() {
         (profile.name.as_str(), profile.mapped().get(), profile.firmware.queue_depth),
         ("mine", 2_000 * 400 - 10, 4)
     );
-    let simulated = headtime(&[
-        "sim",
-        "--drive",
-        &out,
-        "--policy",
-        "sptf",
-        "--clients",
-        "4",
-        "--requests",
-        "200",
-        "--seed",
-        "3",
-        "--json",
-    ]);
+    let simulated = headtime(&words(&format!(
+        "sim --drive {out} --policy sptf --clients 4 --requests 200 --seed 3 --json"
+    )));
     assert!(simulated.status.success(), "{}", stderr(&simulated));
     let answer: Value = serde_json::from_slice(&simulated.stdout).expect("one JSON object");
     assert_eq!(answer["requests"], 200);
@@ -124,7 +101,7 @@ fn a_description_becomes_a_profile_that_can_be_simulated() {
         (&Value::from(true), &Value::from(799_990), &Value::from(2))
     );
     let shown = headtime(&["profile", "show", &out]);
-    assert_eq!(DriveProfile::from_toml("mine", text(&shown.stdout)).as_ref(), Ok(&profile));
+    assert_eq!(DriveProfile::from_toml("mine", stdout(&shown)).as_ref(), Ok(&profile));
 }
 
 #[test]
@@ -145,7 +122,7 @@ fn a_file_that_is_there_is_only_replaced_with_force() {
         headtime(&["profile", "import", "--disksim", &system, "--out", &out, "--force", "--quiet"]);
     assert!(forced.status.success() && forced.stderr.is_empty(), "{}", stderr(&forced));
     let standard = headtime(&["profile", "import", "--disksim", &system]);
-    assert_eq!(std::fs::read_to_string(&out).expect("it was written"), text(&standard.stdout));
+    assert_eq!(std::fs::read_to_string(&out).expect("it was written"), stdout(&standard));
     // No partial file remains: there are only the four files, their directory and the profile.
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder can be listed").count(), 3);
 }
@@ -171,7 +148,7 @@ fn files_may_be_named_in_any_order_or_moved_apart() {
     // Only the order in which files were read, which the description tells, may differ.
     let read = |output: &Output| {
         let profile =
-            DriveProfile::from_toml("drive", text(&output.stdout)).expect("a profile was printed");
+            DriveProfile::from_toml("drive", stdout(output)).expect("a profile was printed");
         DriveProfile { description: String::new(), ..profile }
     };
     assert_eq!(read(&apart), read(&whole));

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use headtime_tasks::Scan;
-use program::{Program, headtime, text};
+use program::{Program, headtime, text, words};
 use scan_place::{FIRST, MIB, OVERWRITE, Place, ended, kill, nbdsh, said, stop};
 use serde_json::Value;
 
@@ -96,17 +96,8 @@ fn a_priority_is_shown_changed_while_a_scan_runs_and_kept_over_a_restart() {
     stop(server);
     let server = place.serve();
     assert_eq!(place.scanned("status", &["--task", "digest"])["priority"], 0);
-    let refused = headtime(&[
-        "scan",
-        "set",
-        "v",
-        "--task",
-        "backup",
-        "--priority",
-        "0",
-        "--drive",
-        &place.drive,
-    ]);
+    let refused =
+        headtime(&words(&format!("scan set v --task backup --priority 0 --drive {}", place.drive)));
     assert!(said(&refused).contains("there is no backup of v"), "{}", said(&refused));
     stop(server);
 }
@@ -716,17 +707,10 @@ fn a_drive_without_a_state_folder_uses_the_given_socket_and_saves_nothing() {
     ];
     let mut server = Program::start(&arguments);
     let uri = server.line();
-    let output = headtime(&[
-        "scan",
-        "start",
-        "@drive",
-        "--task",
-        "scrub",
-        "--wait",
-        "--json",
-        "--control",
-        text(&control),
-    ]);
+    let output = headtime(&words(&format!(
+        "scan start @drive --task scrub --wait --json --control {}",
+        text(&control)
+    )));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
     assert_eq!(
         (&answer["max_impact"], &answer["scans"][0]["bytes_done"]),

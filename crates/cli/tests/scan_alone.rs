@@ -4,13 +4,12 @@
 #[path = "common/lone_scan.rs"]
 mod lone_scan;
 #[path = "common/program.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
 mod program;
 
 use std::os::unix::fs::FileExt as _;
 
 use lone_scan::{Lone, MIB, said};
-use program::{Program, headtime, text};
+use program::{Program, headtime, text, words};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -172,17 +171,11 @@ fn a_drive_that_is_served_is_scanned_by_its_server_which_goes_on_with_what_was_b
     let lone = Lone::file();
     let serve = || {
         let listen = format!("unix:{}", lone.path("nbd.sock").display());
-        let mut server = Program::start(&[
-            "serve",
-            "--drive",
-            &lone.drive,
-            "--volume",
-            "v=8MiB",
-            "--initialize",
-            "--listen",
-            &listen,
-            "--print-uri",
-        ]);
+        let mut server = Program::start(&words(&format!(
+            "serve --drive {} --volume v=8MiB --initialize --listen {listen} \
+                --print-uri",
+            lone.drive
+        )));
         server.line();
         server
     };
@@ -202,17 +195,10 @@ fn a_drive_that_is_served_is_scanned_by_its_server_which_goes_on_with_what_was_b
         assert!(said(&refused).contains(part), "`{part}` is not in {}", said(&refused));
     }
     // The server knows the scan and answers.
-    let known = headtime(&[
-        "scan",
-        "start",
-        "@drive",
-        "--task",
-        "scrub",
-        "--wait",
-        "--json",
-        "--drive",
-        &lone.drive,
-    ]);
+    let known = headtime(&words(&format!(
+        "scan start @drive --task scrub --wait --json --drive {}",
+        lone.drive
+    )));
     let answer: Value = serde_json::from_slice(&known.stdout).expect("it prints JSON");
     let status = &answer["scans"][0];
     assert_eq!(
@@ -237,16 +223,10 @@ fn a_server_finds_the_drive_in_use_while_it_is_scanned() {
     lone.until("scrub", "it runs", |status| status["state"] == "running");
     lone.scanned("pause", &["--task", "scrub"]);
     let listen = format!("unix:{}", lone.path("nbd.sock").display());
-    let refused = headtime(&[
-        "serve",
-        "--drive",
-        &lone.drive,
-        "--volume",
-        "v=8MiB",
-        "--initialize",
-        "--listen",
-        &listen,
-    ]);
+    let refused = headtime(&words(&format!(
+        "serve --drive {} --volume v=8MiB --initialize --listen {listen}",
+        lone.drive
+    )));
     assert!(
         refused.status.code() == Some(1)
             && said(&refused).contains("is locked by another headtime"),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use headtime_testkit::nbdkit::{Nbdkit, installed};
-use program::{Program, headtime, text};
+use program::{Program, check_refusal, headtime, text, words};
 use rustix::process::Signal;
 use tools::have;
 
@@ -253,16 +253,10 @@ fn an_emulated_drive_alone_says_at_the_end_how_late_it_was() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let listen = format!("unix:{}", text(&folder.path().join("nbd.sock")));
     let backing = folder.path().join("drive.img");
-    let mut server = Program::start(&[
-        "emulate",
-        "atlas10k",
-        "--backing",
-        text(&backing),
-        "--listen",
-        &listen,
-        "--seed",
-        "3",
-    ]);
+    let mut server = Program::start(&words(&format!(
+        "emulate atlas10k --backing {} --listen {listen} --seed 3",
+        text(&backing)
+    )));
     let line = server.line();
     let uri = line.split(" at ").nth(1).expect("it says where it serves").to_string();
     let script = "h.pwrite(b'x' * 4096, 1 << 30); assert h.pread(4096, 1 << 30) == b'x' * 4096; \
@@ -457,27 +451,14 @@ fn a_server_that_cannot_start_says_why_and_what_to_do() {
         (&["emulate", "emulated:wd40?backing=x", "--listen", &listen], 2, "atlas10k"),
         (&["emulate", "atlas10k", "--listen", &listen], 2, "emulated:atlas10k?backing=FILE"),
         (
-            &[
-                "emulate",
-                "emulated:atlas10k?backing=x",
-                "--backing",
-                text(&missing),
-                "--listen",
-                &listen,
-            ],
+            &["emulate", "emulated:atlas10k?backing=x", "--backing", "x", "--listen", &listen],
             2,
             "leave --backing out",
         ),
     ];
     for (arguments, code, expected) in cases {
         let output = headtime(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(*code), "headtime {}: {said}", arguments.join(" "));
-        assert!(
-            said.contains(expected),
-            "headtime {} says `{said}`, without `{expected}`",
-            arguments.join(" ")
-        );
+        check_refusal(&output, *code, expected, arguments);
     }
     assert!(!missing.exists(), "a server that did not start left a file");
 }

@@ -3,7 +3,6 @@
 
 #[path = "../examples/pages.rs"]
 mod pages;
-#[allow(dead_code, reason = "tests of other files use the rest")]
 #[path = "common/program.rs"]
 mod program;
 #[path = "common/tools.rs"]
@@ -16,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use program::{headtime, text};
+use program::{headtime, text, words};
 use rustix::process::{Pid, Signal, kill_process};
 use tools::have;
 
@@ -159,19 +158,8 @@ fn a_command_runs_with_the_uris_and_its_exit_code_is_passed_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let drive = folder.path().join("drive.img");
     let run = |command: &str| {
-        headtime(&[
-            "serve",
-            "--drive",
-            text(&drive),
-            "--create",
-            "32MiB",
-            "--volume",
-            "a=8MiB",
-            "--volume",
-            "b=8MiB",
-            "--run",
-            command,
-        ])
+        let line = "--create 32MiB --volume a=8MiB --volume b=8MiB --run";
+        headtime(&[&["serve", "--drive", text(&drive)], &words(line)[..], &[command]].concat())
     };
     let ran = run("echo \"$uri\"; echo \"$uris\"; exit 7");
     let printed = String::from_utf8_lossy(&ran.stdout).into_owned();

@@ -1,29 +1,15 @@
 //! `headtime sim`, `policies` and `profiles`: what they print, and what they say to nonsense.
 
-use std::process::{Command, Output};
+#[path = "common/program.rs"]
+mod program;
 
 use clap::Parser as _;
 use headtime_cli::{Cli, Verb};
 use headtime_lab::{StudyCommand, commands};
 use headtime_mechanics::catalog::CATALOG;
 use headtime_sched::POLICIES;
+use program::{check_refusal, headtime, stderr, stdout, words};
 use serde_json::Value;
-
-/// Runs the real program.
-fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .output()
-        .expect("the program was built")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the program prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the program prints UTF-8")
-}
 
 /// Runs a simulation within this process; the answer as the program would print it, but for the
 /// time it took.
@@ -42,22 +28,10 @@ fn simulated(arguments: &[&str]) -> Value {
 
 #[test]
 fn the_json_has_the_keys_that_were_promised_and_their_values_are_of_the_right_kind() {
-    let output = headtime(&[
-        "sim",
-        "--drive",
-        "atlas10k",
-        "--policy",
-        "sptf",
-        "--clients",
-        "4",
-        "--requests",
-        "300",
-        "--deadline",
-        "40ms",
-        "--seed",
-        "5",
-        "--json",
-    ]);
+    let output = headtime(&words(
+        "sim --drive atlas10k --policy sptf --clients 4 --requests 300 --deadline \
+            40ms --seed 5 --json",
+    ));
     assert!(output.status.success(), "{}", stderr(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("exactly one JSON object");
     for key in ["policy", "drive"] {
@@ -192,17 +166,7 @@ fn what_is_asked_for_reaches_the_simulation() {
 
 #[test]
 fn a_table_for_people_says_what_ran_with_which_noise() {
-    let output = headtime(&[
-        "sim",
-        "--drive",
-        "atlas10k",
-        "--requests",
-        "200",
-        "--noise",
-        "off",
-        "--deadline",
-        "1s",
-    ]);
+    let output = headtime(&words("sim --drive atlas10k --requests 200 --noise off --deadline 1s"));
     let default = headtime_io::PolicyChoice::default().name();
     let first = format!("{default} on atlas10k, noise off, seed 1");
     for expected in
@@ -239,20 +203,7 @@ fn nonsense_is_refused_with_code_2_and_a_remedy() {
     ];
     for (arguments, expected) in cases {
         let output = headtime(arguments);
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "headtime {}: {}",
-            arguments.join(" "),
-            stderr(&output)
-        );
-        assert!(
-            stderr(&output).contains(expected),
-            "headtime {} says `{}`, without `{expected}`",
-            arguments.join(" "),
-            stderr(&output)
-        );
-        assert!(stdout(&output).is_empty(), "headtime {} printed an answer", arguments.join(" "));
+        check_refusal(&output, 2, expected, arguments);
     }
 }
 

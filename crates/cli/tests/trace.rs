@@ -1,5 +1,8 @@
 //! `headtime trace` as people use it: reports, conversions and refusals.
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -9,23 +12,10 @@ use headtime_lab::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceOp
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::trace::{Adjust, FORMATS, Remap, Replay, ReplayOptions};
 use headtime_workload::{Arrival, RequestSource};
-use serde_json::Value;
+use program::{headtime, json, stderr, stdout, text, words};
 use tempfile::TempDir;
 
 const SPC: &str = "0,0,4096,R,10.0\n0,8,4096,R,10.5\n1,4000,512,W,11.0\n0,16,8192,R,14.0\n";
-
-/// Runs the program to its end.
-fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program was built")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("temporary folders have names in UTF-8")
-}
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -35,15 +25,6 @@ fn file(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("it can be written");
     path
-}
-
-fn said(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("it prints UTF-8")
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", said(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -74,7 +55,7 @@ fn info_says_what_a_trace_is_made_of() {
     );
     assert_eq!(info["reading"]["damaged"].as_u64(), Some(0));
     let table = headtime(&["trace", "info", text(&trace)]);
-    let table = said(&table.stdout);
+    let table = stdout(&table);
     assert!(
         table.contains("format      spc (SPC traces")
             && table.contains("lasts       4.000 s, 1.0 requests/s"),
@@ -150,7 +131,7 @@ fn damaged_lines_are_said_ten_times_and_counted_or_refused() {
         (json(&lenient)["requests"].as_u64(), json(&lenient)["reading"]["damaged"].as_u64()),
         (Some(16), Some(12))
     );
-    let messages: Vec<&str> = said(&lenient.stderr).lines().collect();
+    let messages: Vec<&str> = stderr(&lenient).lines().collect();
     assert_eq!(messages.len(), 11, "{messages:#?}");
     assert!(
         messages[0].starts_with(&format!(
@@ -166,7 +147,7 @@ fn damaged_lines_are_said_ten_times_and_counted_or_refused() {
     );
     let strict = headtime(&["trace", "info", text(&trace), "--strict"]);
     assert_eq!(strict.status.code(), Some(1));
-    let message = said(&strict.stderr);
+    let message = stderr(&strict);
     assert!(
         message.starts_with(&format!("headtime: {}:17: ", text(&trace)))
             && message.trim_end().ends_with("(--strict)"),
@@ -201,52 +182,31 @@ fn what_makes_no_sense_is_refused_with_exit_code_2() {
             "expected one of blkparse",
         ),
         (
-            &[
-                "trace",
-                "convert",
+            &words(&format!(
+                "trace convert {} --to msr --out {} --remap wrap",
                 text(&spc),
-                "--to",
-                "msr",
-                "--out",
-                text(&out),
-                "--remap",
-                "wrap",
-            ],
+                text(&out)
+            )),
             "add --capacity SIZE",
         ),
         (
-            &[
-                "trace",
-                "convert",
+            &words(&format!(
+                "trace convert {} --to msr --out {} --capacity 1MiB",
                 text(&spc),
-                "--to",
-                "msr",
-                "--out",
-                text(&out),
-                "--capacity",
-                "1MiB",
-            ],
+                text(&out)
+            )),
             "is for 512 bytes from 2048000, but the drive ends at 1048576",
         ),
         (
-            &[
-                "trace",
-                "convert",
-                "-",
-                "--to",
-                "msr",
-                "--out",
-                text(&out),
-                "--capacity",
-                "1MiB",
-                "--remap",
-                "scale",
-            ],
+            &words(&format!(
+                "trace convert - --to msr --out {} --capacity 1MiB --remap scale",
+                text(&out)
+            )),
             "read the trace twice",
         ),
     ] {
         let output = headtime(arguments);
-        let message = said(&output.stderr);
+        let message = stderr(&output);
         assert!(
             output.status.code() == Some(2) && message.contains(expected),
             "{arguments:?}: {:?} {message}",
@@ -255,7 +215,7 @@ fn what_makes_no_sense_is_refused_with_exit_code_2() {
         assert!(!out.exists(), "{arguments:?} left a file");
     }
     assert!(
-        said(&headtime(&["trace", "info", text(&message)]).stderr)
+        stderr(&headtime(&["trace", "info", text(&message)]))
             .contains("--format NAME (headtime trace formats)")
     );
 }
@@ -308,24 +268,18 @@ fn convert_says_what_the_format_cannot_say_and_replaces_a_file_only_by_a_whole_o
         out = text(&out),
         trace = text(&trace)
     );
-    assert_eq!(said(&done.stdout), expected);
+    assert_eq!(stdout(&done), expected);
     assert_eq!(std::fs::read_to_string(&out).expect("it is there"), "0,0,3,1,0\n2,1,1,0,0\n");
-    let refused = headtime(&[
-        "trace",
-        "convert",
+    let refused = headtime(&words(&format!(
+        "trace convert {} --to spc --out {} --process 9",
         text(&trace),
-        "--to",
-        "spc",
-        "--out",
-        text(&out),
-        "--process",
-        "9",
-    ]);
+        text(&out)
+    )));
     assert_eq!(refused.status.code(), Some(1));
     assert!(
-        said(&refused.stderr).contains("is not written: no request is left that spc can express"),
+        stderr(&refused).contains("is not written: no request is left that spc can express"),
         "{}",
-        said(&refused.stderr)
+        stderr(&refused)
     );
     assert_eq!(std::fs::read_to_string(&out).expect("it is there"), "0,0,3,1,0\n2,1,1,0,0\n");
     assert_eq!(
@@ -345,7 +299,7 @@ fn convert_cuts_stretches_and_maps() {
             [&["trace", "convert", text(&trace), "--to", "spc", "--out", text(&out)], more]
                 .concat();
         let done = headtime(&arguments);
-        assert!(done.status.success(), "{more:?}: {}", said(&done.stderr));
+        assert!(done.status.success(), "{more:?}: {}", stderr(&done));
         std::fs::read_to_string(&out).expect("it was written")
     };
     assert_eq!(converted(&["--device", "1"]), "1,4000,512,W,0.000000000\n");
@@ -378,7 +332,7 @@ fn convert_cuts_stretches_and_maps() {
 fn formats_lists_the_whole_table() {
     let table = headtime(&["trace", "formats"]);
     let names: Vec<&str> =
-        said(&table.stdout).lines().filter_map(|line| line.split_whitespace().next()).collect();
+        stdout(&table).lines().filter_map(|line| line.split_whitespace().next()).collect();
     let expected: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(names, expected);
     let list = json(&headtime(&["trace", "formats", "--json"]));

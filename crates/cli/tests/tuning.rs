@@ -7,7 +7,7 @@ mod program;
 use std::path::PathBuf;
 use std::process::Output;
 
-use program::{Program, headtime, text};
+use program::{Program, headtime, text, words};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -180,19 +180,11 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
     let checked = headtime(&["map", "load", text(&copy), "--profile", "atlas10k"]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     let matrix = served.path("matrix.map");
-    let learned = headtime(&[
-        "sim",
-        "--drive",
-        "atlas10k",
-        "--belief",
-        "matrix",
-        "--map",
-        "cell=1MiB",
-        "--requests",
-        "300",
-        "--map-out",
-        text(&matrix),
-    ]);
+    let learned = headtime(&words(&format!(
+        "sim --drive atlas10k --belief matrix --map cell=1MiB --requests 300 \
+            --map-out {}",
+        text(&matrix)
+    )));
     assert!(learned.status.success(), "{}", String::from_utf8_lossy(&learned.stderr));
     let (code, message) = served.refused(&["map", "load", text(&matrix)]);
     assert!(
@@ -231,16 +223,8 @@ fn a_simulation_goes_by_a_map() {
     );
     let by_profile = iops(&["--policy", "sptf-expected", "--belief", "compact", "--seed", "3"]);
     assert!(by_profile > 1.1 * first, "{by_profile} with the profile, {first} with nothing");
-    let ignored = iops(&[
-        "--policy",
-        "satf-map",
-        "--belief",
-        "compact",
-        "--set",
-        "latency_matrix=ignore",
-        "--seed",
-        "3",
-    ]);
+    let ignored =
+        iops(&words("--policy satf-map --belief compact --set latency_matrix=ignore --seed 3"));
     let used = iops(&["--policy", "satf-map", "--belief", "compact", "--seed", "3"]);
     assert!(used > ignored, "{used} by the map, {ignored} by address");
     let refused = |arguments: &[&str]| {

@@ -1,30 +1,13 @@
 //! `headtime validate`: what it prints and writes, what it refuses, and what it says of real
 //! recordings where they are at hand.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+#[path = "common/program.rs"]
+mod program;
 
+use std::path::PathBuf;
+
+use program::{headtime, stderr, stdout, text, words};
 use serde_json::Value;
-
-/// Runs the real program.
-fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .output()
-        .expect("the program was built")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the program prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the program prints UTF-8")
-}
-
-fn text_of(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
-}
 
 /// A recording in a folder of its own.
 fn recording(lines: &str) -> (tempfile::TempDir, PathBuf) {
@@ -67,7 +50,7 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn the_json_has_the_keys_that_were_promised() {
     let (_folder, path) = recording(&sixty_accesses());
-    let answer = json(&["atlas10k@recorded", text_of(&path)]);
+    let answer = json(&["atlas10k@recorded", text(&path)]);
     for key in [
         "demerit_ms",
         "per_request_rms_ms",
@@ -96,7 +79,7 @@ fn the_json_has_the_keys_that_were_promised() {
     );
     assert_eq!(spindle["period_us"], spindle["nominal_period_us"]);
 
-    let closed = json(&["atlas10k@recorded", text_of(&path), "--closed"]);
+    let closed = json(&["atlas10k@recorded", text(&path), "--closed"]);
     assert_eq!(
         (closed["issue"].as_str(), closed["demerit_ms"].as_f64()),
         (Some("closed"), answer["demerit_closed_ms"].as_f64())
@@ -107,15 +90,12 @@ fn the_json_has_the_keys_that_were_promised() {
 fn tables_plot_and_csv_tell_of_every_request() {
     let (folder, path) = recording(&sixty_accesses());
     let (plot, csv) = (folder.path().join("plot.svg"), folder.path().join("requests.csv"));
-    let output = headtime(&[
-        "validate",
-        "atlas10k@recorded",
-        text_of(&path),
-        "--plot",
-        text_of(&plot),
-        "--csv",
-        text_of(&csv),
-    ]);
+    let output = headtime(&words(&format!(
+        "validate atlas10k@recorded {} --plot {} --csv {}",
+        text(&path),
+        text(&plot),
+        text(&csv)
+    )));
     assert!(output.status.success(), "{}", stderr(&output));
     for words in [
         "60 requests (40 reads, 20 writes)",
@@ -170,7 +150,7 @@ fn tables_plot_and_csv_tell_of_every_request() {
 fn what_makes_no_sense_is_refused_with_place_and_remedy() {
     let refused = |lines: &str, profile: &str| {
         let (_folder, path) = recording(lines);
-        let output = headtime(&["validate", profile, text_of(&path)]);
+        let output = headtime(&["validate", profile, text(&path)]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(output.stdout.is_empty());
         stderr(&output).to_string()
@@ -201,7 +181,7 @@ fn what_makes_no_sense_is_refused_with_place_and_remedy() {
 fn the_atlas_recording_keeps_no_phase_and_its_distribution_is_nearer_than_disksims() {
     let Some(drives) = drives() else { return };
     let trace = drives.join("atlas10k.trace");
-    let answer = json(&["atlas10k", text_of(&trace)]);
+    let answer = json(&["atlas10k", text(&trace)]);
     assert_eq!(answer["profile"], "atlas10k@recorded", "without a setup the recorded one is taken");
     assert_eq!(
         (answer["spindle"]["coherent"].as_bool(), answer["spindle"]["phase_turns"].is_null()),
@@ -218,14 +198,14 @@ fn the_atlas_recording_keeps_no_phase_and_its_distribution_is_nearer_than_disksi
         "{}",
         answer["demerit_ms"]
     );
-    let named = json(&["atlas10k@recorded", text_of(&trace)]);
+    let named = json(&["atlas10k@recorded", text(&trace)]);
     assert_eq!(named["demerit_ms"], answer["demerit_ms"]);
 }
 
 #[test]
 fn the_cheetah_recording_keeps_its_phase_and_is_predicted_better_than_by_disksim() {
     let Some(folder) = drives() else { return };
-    let answer = json(&["cheetah15k5", text_of(&folder.join("cheetah15k5.trace"))]);
+    let answer = json(&["cheetah15k5", text(&folder.join("cheetah15k5.trace"))]);
     let number = |value: &Value| value.as_f64().expect("a number");
     assert_eq!(
         (answer["requests"].as_u64(), answer["spindle"]["coherent"].as_bool()),

@@ -1,36 +1,22 @@
 //! `headtime sim --workload`, `headtime sim --seconds` and `headtime workload`: what they print,
 //! and what they say to nonsense.
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use headtime_lab::workloads::WorkloadChoice;
 use headtime_workload::BUILTINS;
+use program::{headtime, stderr, stdout, words};
 use serde_json::Value;
-
-/// Runs the real program.
-fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime"))
-        .args(arguments)
-        .output()
-        .expect("the program was built")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("the program prints UTF-8")
-}
 
 /// Runs a simulation, on a small drive unless the arguments name one.
 fn simulated(arguments: &[&str]) -> Value {
     let drive: &[&str] =
         if arguments.contains(&"--drive") { &[] } else { &["--drive", "atlas10k"] };
     let output = headtime(&[&["sim", "--json"], drive, arguments].concat());
-    assert!(
-        output.status.success(),
-        "headtime sim {}: {}",
-        arguments.join(" "),
-        text(&output.stderr)
-    );
+    assert!(output.status.success(), "headtime sim {}: {}", arguments.join(" "), stderr(&output));
     serde_json::from_slice(&output.stdout).expect("exactly one JSON object")
 }
 
@@ -44,14 +30,8 @@ fn workspace() -> PathBuf {
 
 #[test]
 fn streams_and_classes_are_answered_with_their_names() {
-    let answer = simulated(&[
-        "--workload",
-        "recorder-beside-scrub",
-        "--requests",
-        "600",
-        "--drive",
-        "nearline-20tb",
-    ]);
+    let answer =
+        simulated(&words("--workload recorder-beside-scrub --requests 600 --drive nearline-20tb"));
     let streams = answer["streams"].as_array().expect("a list");
     let names: Vec<(&str, &str)> = streams
         .iter()
@@ -86,9 +66,9 @@ fn streams_and_classes_are_answered_with_their_names() {
         ["cameras", "player", "scrub", "all 2", "realtime", "disk time", "deadlines missed"]
     {
         assert!(
-            text(&output.stdout).contains(expected),
+            stdout(&output).contains(expected),
             "{expected} is missing from\n{}",
-            text(&output.stdout)
+            stdout(&output)
         );
     }
 }
@@ -230,9 +210,7 @@ fn a_fio_job_file_runs_and_what_is_left_out_is_said() {
         ])
     );
     let shown = headtime(&["workload", "show", file]);
-    assert!(
-        text(&shown.stderr).contains("ramp_time") && text(&shown.stdout).contains("name = \"r\"")
-    );
+    assert!(stderr(&shown).contains("ramp_time") && stdout(&shown).contains("name = \"r\""));
     let toml = folder.path().join("mine.toml");
     std::fs::write(&toml, &shown.stdout).expect("the folder is ours");
     let again =
@@ -281,20 +259,20 @@ fn nonsense_is_refused_with_code_2_and_a_remedy() {
             Some(2),
             "headtime sim {}: {}",
             arguments.join(" "),
-            text(&output.stderr)
+            stderr(&output)
         );
         for part in *expected {
             assert!(
-                text(&output.stderr).contains(part),
+                stderr(&output).contains(part),
                 "headtime sim {} says `{}`, without `{part}`",
                 arguments.join(" "),
-                text(&output.stderr)
+                stderr(&output)
             );
         }
     }
     let early = headtime(&["sim", "--workload", "random:requests=5", "--warmup", "10"]);
     assert_eq!(early.status.code(), Some(1));
-    assert!(text(&early.stderr).contains("lower --warmup"), "{}", text(&early.stderr));
+    assert!(stderr(&early).contains("lower --warmup"), "{}", stderr(&early));
 }
 
 #[test]
@@ -311,7 +289,7 @@ fn the_list_is_the_table_and_each_is_shown_as_toml_that_is_the_same_workload() {
     let table = headtime(&["workload", "list"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     for builtin in BUILTINS {
-        assert!(text(&table.stdout).contains(builtin.name));
+        assert!(stdout(&table).contains(builtin.name));
         let path = folder.path().join("shown.toml");
         std::fs::write(&path, &headtime(&["workload", "show", builtin.name]).stdout)
             .expect("the folder is ours");

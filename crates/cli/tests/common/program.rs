@@ -1,5 +1,7 @@
 //! The real program as a process that is always ended, and the clients that talk to it.
 
+#![allow(dead_code, reason = "each test program uses some of it")]
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -64,11 +66,45 @@ impl Drop for Program {
 
 /// Runs the program to its end.
 pub(crate) fn headtime(arguments: &[&str]) -> Output {
+    headtime_in(Path::new("."), arguments)
+}
+
+/// Runs the program in `folder` to its end.
+pub(crate) fn headtime_in(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headtime"))
         .args(arguments)
+        .current_dir(folder)
         .stdin(Stdio::null())
         .output()
         .expect("the program was built")
+}
+
+/// The arguments of a command line without quotes.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+pub(crate) fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("the program prints UTF-8")
+}
+
+pub(crate) fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("the program prints UTF-8")
+}
+
+/// The answer of a run that succeeded.
+pub(crate) fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("exactly one JSON value")
+}
+
+/// Checks that a run was refused with `code` and a message that contains `expected`, and printed
+/// no answer.
+pub(crate) fn check_refusal(output: &Output, code: i32, expected: &str, arguments: &[&str]) {
+    let (said, line) = (stderr(output), arguments.join(" "));
+    assert_eq!(output.status.code(), Some(code), "headtime {line}: {said}");
+    assert!(said.contains(expected), "headtime {line} says `{said}`, without `{expected}`");
+    assert_eq!(stdout(output), "", "headtime {line} printed an answer");
 }
 
 pub(crate) fn text(path: &Path) -> &str {
