@@ -1,17 +1,19 @@
 //! The scans of a drive: start, pause, resume, cancel and status. Their state survives restarts.
 //!
 //! There is one scan for each target (a volume or the whole drive) and task. Each has its own
-//! thread (`runner`) between the drive's feed and its files (`files`). A scan that was running when
-//! the server ended resumes when the server starts, before any client connects; those of the
-//! configuration start with it (`sections`).
+//! thread (`runner`, started by `launch`) between the drive's feed and its files (`files`). A scan
+//! that was running when the server ended resumes when the server starts, before any client
+//! connects; those of the configuration start with it (`sections`).
 //!
 //! [`ScanAlone`] scans a drive without a server: the same scans, files and commands, for one task
 //! and without clients.
 
 mod addresses;
 mod alone;
+mod error;
 mod files;
 mod identity;
+mod launch;
 mod output;
 mod range;
 mod resized;
@@ -29,33 +31,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use headtime_io::{DriveHandle, SubmitError, WriteMarks};
+use headtime_io::DriveHandle;
 use headtime_sched::FillSettings;
-use headtime_tasks::{
-    BackupForm, LoadedScan, Output, Scan, ScanStateError, ScanSubject, TASKS, TaskKind,
-    TaskSettings,
-};
-use headtime_units::{ByteRange, Extent, Lba, Sectors, Share};
+use headtime_tasks::{BackupForm, ScanSubject, TASKS, TaskKind};
+use headtime_units::{ByteRange, Extent, Lba, Share};
 use jiff::Zoned;
 
-use addresses::{Addresses, EXTENTS};
+use addresses::Addresses;
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
+pub use error::ScanError;
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
-use output::{OutputFile, dated_output};
-use range::RANGE;
+use output::OutputFile;
 pub use range::{RangeError, ScanRange};
-use runner::{
-    Awake, CommandMessage, PATTERN, Phase, Runner, RunnerState, STARTED, ScanCommand, UNREAD,
-    this_boot, words_of,
-};
+use runner::{CommandMessage, ScanCommand};
 pub use status::{
     DEFAULT_PRIORITY, DigestFigures, GapFigures, ImpactFigures, RangeList, ScanState, ScanStatus,
     SourceBytes,
 };
-use terms::ScanTerms;
 pub use terms::TermsChange;
 pub use timetable::{Repetition, RepetitionError, Timetable, TimetableError};
 
@@ -120,65 +115,8 @@ struct Slot {
     thread: Option<(Sender<CommandMessage>, JoinHandle<()>)>,
 }
 
-/// The reason why a command for a scan failed.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages describe the fields")]
-pub enum ScanError {
-    /// An unknown target.
-    #[error(
-        "there is no volume {target} on this drive; expected {known}, or {WHOLE_DRIVE} for the \
-            whole drive"
-    )]
-    UnknownTarget { target: String, known: String },
-    /// No such scan.
-    #[error("there is no {task} of {target}; start one first")]
-    NotThere { target: String, task: TaskKind },
-    /// The scan is running.
-    #[error("the {task} of {target} is running already; cancel it first to start another")]
-    Running { target: String, task: TaskKind },
-    /// The scan cannot be resumed.
-    #[error(
-        "the {task} of {target} cannot be resumed: {reason}; start it with --again, which discards \
-            its state"
-    )]
-    Broken { target: String, task: TaskKind, reason: String },
-    /// A range that the target does not have.
-    #[error("{0}")]
-    Range(#[from] RangeError),
-    /// The scan has another range.
-    #[error(
-        "the {task} of {target} reads {known}, not {requested}; start it with the same range, or \
-            with --again, which discards its state"
-    )]
-    OtherRange { target: String, task: TaskKind, known: String, requested: String },
-    /// A scan of the configuration that exists already with other settings.
-    #[error(
-        "there is a {task} of {target} that was started by hand with another range, output or \
-            digests; cancel it, and reload the configuration"
-    )]
-    ByHand { target: String, task: TaskKind },
-    /// A missing output of a backup, or an output of another task.
-    #[error("{0}")]
-    Output(String),
-    /// The output of a backup cannot be opened.
-    #[error(
-        "{}: {error}; name a new file, or a named pipe (mkfifo) that another program reads",
-        path.display()
-    )]
-    OutputFile { path: PathBuf, error: std::io::Error },
-    /// The drive is closing.
-    #[error("the drive rejects the change: {0}")]
-    Drive(#[from] SubmitError),
-    /// A thread cannot be started.
-    #[error("the thread of a scan cannot be started: {0}; raise the limit on threads")]
-    Thread(std::io::Error),
-}
-
 /// The longest wait until a scan has carried out a command.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The granularity at which writes between two passes are recorded: that of digests.
-const REGION_BYTES: u64 = 1 << 20;
-
 impl Scans {
     /// Opens the scans of a drive, resumes those with state in `directory`, and starts those of the
     /// configuration, `sections`. `targets` are the volumes, `drive` is the identity of the drive.
@@ -492,200 +430,6 @@ impl Scans {
         }
     }
 
-    fn new_runner(&self, start: &StartScan) -> Result<NewRunner, ScanError> {
-        let range = self.range_of(start)?;
-        let subject = self.subject(&start.target, range)?;
-        let addresses = self.addresses_of(&start.target)?;
-        let bytes = subject.sector_size.bytes_of(subject.extent.len);
-        let mut settings = TaskSettings { digests: start.digests, ..start.task.into() };
-        let mut output = None;
-        let (mut path, mut pattern) = (String::new(), String::new());
-        let now = (self.clock)();
-        if start.task == TaskKind::Backup {
-            let to = start.to.as_ref().ok_or_else(|| {
-                ScanError::Output("a backup needs an output; add --to FILE".to_owned())
-            })?;
-            pattern = to.display().to_string();
-            let repeats = matches!(start.terms.every, Some(Some(_)));
-            let to = &if repeats { dated_output(&pattern, &now)? } else { to.clone() };
-            let file = OutputFile::create(to, bytes)
-                .map_err(|error| ScanError::OutputFile { path: to.clone(), error })?;
-            settings.form = file.form();
-            output = Some(file);
-            path = to.display().to_string();
-        }
-        let mut scan = Scan::start(subject, settings, self.handle.physical_block());
-        let begun =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        scan.set_note(EXTENTS, addresses.note());
-        scan.set_note("begun", begun.to_string());
-        scan.set_note("boot", this_boot());
-        scan.set_note("output", path);
-        scan.set_note(PATTERN, pattern);
-        scan.set_note(STARTED, now.timestamp().to_string());
-        scan.set_note(UNREAD, "yes");
-        start.terms.note_in(&mut scan);
-        if let Some(range) = range {
-            scan.set_note(RANGE, range.to_string());
-        }
-        let mut first = Vec::new();
-        scan.begin(&mut first);
-        let marks = self.marks_of(&scan, &addresses);
-        Ok(NewRunner { scan, addresses, marks, output, first, phase: Phase::Running })
-    }
-
-    /// Loads the stored state of a scan, if there is one.
-    fn remembered(&self, target: &str, task: TaskKind) -> Result<Option<Slot>, ScanError> {
-        let Some(files) = self.files(target, task) else { return Ok(None) };
-        let unreadable = |reason: String| {
-            let status = ScanStatus {
-                state: ScanState::Broken,
-                reason,
-                state_file: files.path().display().to_string(),
-                ..ScanStatus::empty(target, task.name())
-            };
-            Ok(Some(Slot {
-                status: Arc::new(Mutex::new(status)),
-                stop: Arc::default(),
-                thread: None,
-            }))
-        };
-        let bytes = match files.read() {
-            Ok(None) => return Ok(None),
-            Ok(Some(bytes)) => bytes,
-            Err(error) => {
-                return unreadable(format!("{} cannot be read: {error}", files.path().display()));
-            }
-        };
-        let addresses = self.addresses_of(target)?;
-        let whole = self.subject(target, None)?;
-        let loaded = Scan::inspect(&bytes).and_then(|loaded| {
-            // A range that the target no longer has is not of these sectors.
-            let range = ScanRange::of(&loaded.scan);
-            let subject = self.subject(target, range).unwrap_or(whole);
-            loaded.scan.must_be_of(&subject, task).map(|()| loaded)
-        });
-        let LoadedScan { mut scan, closed } = match loaded {
-            Ok(loaded) => loaded,
-            Err(
-                error @ (ScanStateError::Damaged { .. }
-                | ScanStateError::Newer { .. }
-                | ScanStateError::Foreign { .. }),
-            ) => {
-                return unreadable(format!("{}: {error}", files.path().display()));
-            }
-        };
-        if scan.note(EXTENTS).unwrap_or_default() != addresses.note() {
-            let path = files.path().display();
-            return unreadable(format!("{path}: it is of other extents of the volume"));
-        }
-        let marks = self.marks_of(&scan, &addresses);
-        if let Some(marks) = &marks {
-            let known = closed.then(|| words_of(scan.note("marks").unwrap_or_default())).flatten();
-            if !known.is_some_and(|words| marks.set_words(&words)) {
-                // Writes since the last save were not recorded.
-                marks.mark_all();
-            }
-        }
-        let mut phase = match scan.note("phase") {
-            Some("paused") => Phase::Paused,
-            Some("complete") => Phase::Complete,
-            Some("broken") => {
-                Phase::Broken { reason: scan.note("reason").unwrap_or_default().to_owned() }
-            }
-            _ => Phase::Running,
-        };
-        let mut output = None;
-        if task == TaskKind::Backup && matches!(phase, Phase::Running | Phase::Paused) {
-            match self.reopen(&files, &mut scan, closed) {
-                Ok(file) => output = Some(file),
-                Err(reason) => phase = Phase::Broken { reason },
-            }
-        }
-        scan.set_note("boot", this_boot());
-        self.note_section(&mut scan);
-        let first = Vec::new();
-        self.launch(NewRunner { scan, addresses, marks, output, first, phase }).map(Some)
-    }
-
-    /// Opens the image of an interrupted backup and replays its journal.
-    fn reopen(
-        &self,
-        files: &StateFile,
-        scan: &mut Scan,
-        closed: bool,
-    ) -> Result<OutputFile, String> {
-        if scan.settings().form == BackupForm::Stream {
-            return Err(
-                "the program ended while the backup was written to a pipe, and its reader has a \
-                part of it only"
-                    .to_owned(),
-            );
-        }
-        // Before the first window of its timetable a backup has no point in time to lose.
-        let begun_reading = scan.note(UNREAD) != Some("yes");
-        if begun_reading && !closed && scan.note("boot") != Some(&this_boot()) {
-            return Err("the machine went down during the backup, and data overwritten near the \
-                end may be missing in it"
-                .to_owned());
-        }
-        let begun = scan.note("begun").and_then(|begun| begun.parse().ok()).unwrap_or(0);
-        files
-            .replay(begun, scan)
-            .map_err(|error| format!("its journal cannot be read: {error}"))?;
-        let path = PathBuf::from(scan.note("output").unwrap_or_default());
-        let bytes = scan.subject().sector_size.bytes_of(scan.subject().extent.len);
-        OutputFile::reopen(&path, bytes)
-            .map_err(|error| format!("{} cannot be opened again: {error}", path.display()))
-    }
-
-    fn launch(&self, new: NewRunner) -> Result<Slot, ScanError> {
-        let NewRunner { scan, addresses, marks, output, first, phase } = new;
-        let (target, task) = (scan.subject().target.clone(), scan.kind());
-        let files = self.files(&target, task);
-        let status = ScanStatus {
-            output: scan.note("output").unwrap_or_default().to_owned(),
-            state_file: files
-                .as_ref()
-                .map(|files| files.path().display().to_string())
-                .unwrap_or_default(),
-            ..ScanStatus::empty(&target, task.name())
-        };
-        let status = Arc::new(Mutex::new(status));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (sender, commands) = mpsc::channel();
-        let terms = ScanTerms::of(&scan);
-        if let Some(marks) = &marks {
-            self.handle.watch_writes(marks)?;
-        }
-        let handle = self.handle.clone();
-        let mut runner = Runner {
-            handle,
-            scan,
-            addresses,
-            marks,
-            output,
-            files,
-            status: Arc::clone(&status),
-            commands,
-            stop: Arc::clone(&stop),
-            phase,
-            alone: self.alone,
-            awake: Awake::unknown(),
-            terms,
-            clock: Arc::clone(&self.clock),
-            state: RunnerState::default(),
-        };
-        // All sectors are requested before this returns, so that the point in time of a backup
-        // begins or continues before a client connects.
-        runner.begin_with(&first);
-        let thread = std::thread::Builder::new()
-            .name(format!("scan-{task}"))
-            .spawn(move || runner.run())
-            .map_err(ScanError::Thread)?;
-        Ok(Slot { status, stop, thread: Some((sender, thread)) })
-    }
-
     /// The requested range within the target; `None` for all of it.
     fn range_of(&self, start: &StartScan) -> Result<Option<ScanRange>, ScanError> {
         let extent = self.addresses_of(&start.target)?.extent();
@@ -734,27 +478,9 @@ impl Scans {
             .map(|directory: &Path| StateFile::new(directory, self.drive, target, task.name()))
     }
 
-    /// The record of writes for a scan with digests; other scans need none.
-    fn marks_of(&self, scan: &Scan, addresses: &Addresses) -> Option<Arc<WriteMarks>> {
-        let region = Sectors::new(REGION_BYTES / u64::from(scan.subject().sector_size.bytes()));
-        scan.digests()
-            .map(|_| Arc::new(WriteMarks::new(addresses.on_drive(scan.subject().extent), region)))
-    }
-
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, TaskKind), Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The parts of a new runner.
-struct NewRunner {
-    scan: Scan,
-    addresses: Addresses,
-    marks: Option<Arc<WriteMarks>>,
-    output: Option<OutputFile>,
-    /// Output that precedes everything else.
-    first: Vec<Output>,
-    phase: Phase,
 }
 
 impl Slot {
