@@ -150,7 +150,8 @@ fn as_recorded(profile: DriveProfile) -> Result<DriveProfile, Failure> {
 /// The setup that recordings were made with.
 const RECORDED: &str = "recorded";
 
-fn read(file: &Path) -> Result<Recording, Failure> {
+/// Reads a recording.
+pub(super) fn read(file: &Path) -> Result<Recording, Failure> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file)
         .with_context(|| format!("recording {name} cannot be read"))

@@ -14,10 +14,10 @@ use headtime_console::{Failure, drive_model};
 use headtime_serve::maps::{Exceeded, exceeded};
 use headtime_units::{ByteSize, Nanos, parse_bytes};
 use headtime_workload::Operation;
-use headtime_workload::trace::{Recording, disksim_validate};
 use serde::Serialize;
 
 use super::replay::{self, Cells, Figures, Learner, Predicted, Start};
+use crate::commands::validate;
 
 /// The kind of map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -128,7 +128,7 @@ pub fn run(arguments: &Learn) -> Result<(), Failure> {
     let bits = EntryBits::from_bits(arguments.bits)
         .ok_or_else(|| Failure::Usage(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;
     let profile = drive_model::load(&arguments.profile)?;
-    let recording = read(&arguments.trace)?;
+    let recording = validate::read(&arguments.trace)?;
     let capacity = profile.capacity();
     if let Some(past) =
         recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get())
@@ -169,15 +169,6 @@ pub fn run(arguments: &Learn) -> Result<(), Failure> {
     let answer =
         answer(arguments, &profile.name, &predicted, train, turn, &map, learner.exceedance());
     if arguments.json { print_json(&answer) } else { print(&text(&answer)) }
-}
-
-fn read(file: &Path) -> Result<Recording, Failure> {
-    let name = file.display().to_string();
-    let bytes = std::fs::read(file)
-        .with_context(|| format!("recording {name} cannot be read"))
-        .map_err(Failure::Usage)?;
-    // What is no UTF-8 is no recording either, and the reader says where.
-    disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::usage)
 }
 
 fn answer(
