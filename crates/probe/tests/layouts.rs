@@ -347,6 +347,30 @@ fn bands_whose_surfaces_have_the_step_of_a_cylinder_are_recognized() {
 }
 
 #[test]
+fn zones_that_end_with_a_narrower_band_are_kept_whole_where_nothing_shows_the_surfaces() {
+    const ZONES: usize = 6;
+    let mut profile = small("cheetah10k7@nocache", 6, ZONES, 0);
+    profile.geometry.layout = TrackOrder::Banded;
+    profile.geometry.band_cylinders = Some(17);
+    let mut first = 0;
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        // Two bands, spares and a narrower band; or one band and a narrower one.
+        (zone.first_cylinder, zone.cylinders) = (first, [45, 28][number % 2]);
+        first += zone.cylinders;
+        let sectors = f64::from(zone.sectors_per_track);
+        zone.cylinder_skew = (0.1 * sectors).round();
+        zone.track_skew = zone.cylinder_skew;
+        zone.band_skew = Some(zone.cylinder_skew + (0.035 * sectors).round());
+        (zone.spares, zone.spare_cylinders) = (18, Some(34));
+    }
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let found = characterize(&profile, truth.clone(), 1).profile.expect("a profile");
+    assert_eq!(found.zones.len(), ZONES);
+    let alike = tracks_alike(&found, truth.mechanism().layout(), 1);
+    assert!(alike >= 0.99, "{alike} of the tracks");
+}
+
+#[test]
 fn spares_of_half_a_track_and_more_after_each_group_are_recognized() {
     let mut cases = Vec::new();
     for (name, heads, group, tracks) in [

@@ -130,7 +130,7 @@ pub(crate) fn explain(
     {
         // The track is the last of its zone, perhaps with spares.
         let end = zone.track_start(bad + 1) - short;
-        if !end_at_spares(zone, bad) {
+        if !end_at_spares(session, zone, bad)? {
             zone.end_lba = Some(end);
         }
         return Ok(());
@@ -422,7 +422,7 @@ fn explain_again(
         return Ok(());
     }
     // A short last track still belongs to the zone before; a first track is as long as the second.
-    if end_at_spares(zone, bad) {
+    if end_at_spares(session, zone, bad)? {
         return Ok(());
     }
     if one == two && two == zone.sectors_per_track && zone.unexplained < MAX_UNEXPLAINED {
@@ -493,23 +493,30 @@ fn end_at_possible(zone: &mut ZoneModel) {
 }
 
 /// Ends the zone at recent spares. Steps of the next zone that differ little from those of this one
-/// show late.
-fn end_at_spares(zone: &mut ZoneModel, bad: u64) -> bool {
+/// show late; so the track before the deviating one tells whether it is one of this zone.
+fn end_at_spares(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt<bool> {
     let Some(last) = zone
         .skips
         .last()
         .copied()
         .filter(|skip| skip.sectors >= MIN_SPARES && zone.pattern.in_bands())
     else {
-        return false;
+        return Ok(false);
     };
     let track = zone.track_of(last.lba);
     let shortly = bad.saturating_sub(track) < zone.pattern.period();
-    if shortly {
-        zone.retain_skips(|skip| skip.lba < last.lba);
-        zone.end_lba = Some(last.lba);
+    if !shortly {
+        return Ok(false);
     }
-    shortly
+    if bad > track + 1
+        && session.drive.noise_turns() < QUIET_TURNS
+        && middle_deviation(session, zone, bad - 1)?.abs() < FINEST_STEP
+    {
+        return Ok(false);
+    }
+    zone.retain_skips(|skip| skip.lba < last.lba);
+    zone.end_lba = Some(last.lba);
+    Ok(true)
 }
 
 /// True if a track lies at another angle than the counts of skipped sectors from it on say. A count

@@ -84,6 +84,8 @@ fn min_tracks(zone: &ZoneModel, capacity: u64) -> u64 {
         (Pattern::NEVER.., _) => 0,
         // Such a zone may have a single narrow band.
         (_, Some((_, width))) => MIN_UNITS * width,
+        // A unit that is a whole band may be followed by a narrower one.
+        (unit, None) if zone.pattern.units == 1 => unit,
         (unit, None) => MIN_UNITS * unit,
     };
     // The place within the pattern was found, or the drive ends soon.
