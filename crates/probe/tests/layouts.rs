@@ -207,6 +207,22 @@ fn spares_after_each_cylinder_are_recognized() {
 }
 
 #[test]
+fn spares_on_each_track_are_counted_once_in_the_next_zone() {
+    let mut profile = small("deskstar34gxp@nocache", 1, 2, 600);
+    for zone in &mut profile.zones {
+        (zone.spares, zone.spare_cylinders) = (12, Some(1));
+    }
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let real: Vec<u32> = profile.zones.iter().map(|zone| zone.sectors_per_track).collect();
+    for seed in 1..=3 {
+        let found = characterize(&profile, truth.clone(), seed).profile.expect("a profile");
+        let sectors: Vec<u32> = found.zones.iter().map(|zone| zone.sectors_per_track).collect();
+        let are_real = sectors.iter().all(|sectors| real.contains(sectors));
+        assert!(are_real, "seed {seed}: {sectors:?} sectors per track, not {real:?}");
+    }
+}
+
+#[test]
 fn spares_on_each_track_or_after_every_few_tracks_are_recognized() {
     let mut cases = Vec::new();
     for (name, heads, cylinders, tracks, spares) in [

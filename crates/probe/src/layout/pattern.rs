@@ -416,7 +416,8 @@ pub(crate) fn begin_next(
     let groups = layout.usual_groups();
     let steps = layout.zones.last().map_or([0.0; 3], |before| before.steps);
     let sectors = match sectors {
-        Some(sectors) => Some(sectors),
+        // They are those of a revolution; `begin` adds the spares of each track.
+        Some(sectors) => Some(sectors - on_each_track(groups).min(sectors)),
         None => count_sectors_per_track(session, lba, about, pattern, steps)?,
     };
     // Zones that begin in the middle of a cylinder or band usually all do so in the same place.
@@ -575,8 +576,7 @@ fn begin(
         None => first_tracks(session, lba, about)?,
     };
     // Tracks with spares of their own are shorter than a revolution.
-    let on_each = groups.filter(|groups| groups.tracks == 1).map_or(0, |groups| groups.spares);
-    let sectors_per_track = sectors_per_track + on_each;
+    let sectors_per_track = sectors_per_track + on_each_track(groups);
     let mut zone = ZoneModel::new(pattern, lba, sectors_per_track);
     zone.reserved = before * sectors_per_track + reserved;
     if let Some(groups) = groups {
@@ -658,6 +658,11 @@ fn begin(
     read_first_tracks(session, &mut zone)?;
     read_first_round(session, &mut zone)?;
     Ok(zone)
+}
+
+/// The spares of each track, if each has its own.
+fn on_each_track(groups: Option<UsualGroups>) -> u64 {
+    groups.filter(|groups| groups.tracks == 1).map_or(0, |groups| groups.spares)
 }
 
 /// Lets a zone have the groups of a zone before, with the number of spares for which the angle
