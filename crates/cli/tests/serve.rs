@@ -8,6 +8,7 @@ mod tools;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use headtime_testkit::nbdkit::{Nbdkit, installed};
 use program::{Program, check_refusal, headtime, text, words};
@@ -121,6 +122,41 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
         let (status, _, said) = server.end();
         assert!(status.success(), "the drain ended with {status}: {said}");
     }
+}
+
+/// Leaves replies unread that no socket's buffer holds.
+const FETCH_NO_REPLIES: &str = r"
+import time
+buffers = [nbd.Buffer(4 << 20) for _ in range(8)]
+for buffer in buffers:
+    h.aio_pread(buffer, 0)
+print('sent', flush=True)
+time.sleep(60)
+";
+
+#[test]
+fn a_second_signal_ends_a_drain_that_a_client_holds_up() {
+    if !have_nbdsh() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, socket) = (folder.path().join("file.img"), folder.path().join("nbd.sock"));
+    let (server, db, _) = serve(text(&file), &socket, &["--create", "64MiB"]);
+    let mut client =
+        nbdsh(&db, FETCH_NO_REPLIES).stdout(Stdio::piped()).spawn().expect("nbdsh is installed");
+    let mut said = String::new();
+    let stdout = client.stdout.take().expect("its output is piped");
+    BufReader::new(stdout).read_line(&mut said).expect("nbdsh prints a line");
+    assert_eq!(said, "sent\n");
+    server.signal(Signal::TERM);
+    while socket.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    server.signal(Signal::TERM);
+    let (status, ..) = server.end();
+    assert_eq!(status.code(), Some(128 + 15), "as of a program that a signal ends");
+    client.kill().expect("it sleeps");
+    client.wait().expect("it was killed");
 }
 
 /// Writes numbered blocks until `kill` ends the server or its drive; the number of those that a
