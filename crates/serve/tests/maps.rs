@@ -268,9 +268,14 @@ fn a_file_that_was_refused_and_is_out_of_the_way_is_the_maps_own_again() {
     let kept = server.maps().kept().expect("it uses a map");
     assert!(kept.refused.is_none() && kept.save_failed.is_none(), "{kept:?}");
     let saved = in_file(&file);
-    read(&sandbox, 160);
-    let learned = known(&server.maps().show().expect("it uses a map"));
-    assert!(learned > saved, "{learned} pairs after {saved}");
+    // A busy machine makes pauses between requests, after which nothing is learned.
+    let learned = (0..50)
+        .map(|_| {
+            read(&sandbox, 160);
+            known(&server.maps().show().expect("it uses a map"))
+        })
+        .find(|learned| *learned > saved)
+        .expect("more pairs are known after 8,000 reads");
     assert!(
         server.maps().save(None, false).expect("it is its own").bytes >= first,
         "without being forced"
