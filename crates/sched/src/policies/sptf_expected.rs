@@ -42,13 +42,14 @@ pub(crate) enum WriteCache {
     FullOrNone,
 }
 
-/// The writes that wait for room in the drive's cache, which go together: after each, the head is
-/// where the drive has destaged another, and the cheapest read is chosen from the wrong place.
+/// The state of writes to a drive with a write cache. Those that wait for room there go together:
+/// after each, the head is where the drive has destaged another, and the cheapest read is chosen
+/// from the wrong place.
 #[derive(Default)]
 struct WriteGathering {
-    /// The last write waited for room.
+    /// True if the last write waited for room.
     cache_is_full: bool,
-    /// The last write was forced to the medium, after which the head is where that ends.
+    /// True if the policy forced the last write to the medium: the head is where that ends.
     forces: bool,
     /// The share of writes among the last 64 requests or so.
     share_of_writes: f64,
