@@ -37,9 +37,9 @@ impl Default for ScanOptions {
 }
 
 /// The priority of a scan among the scans of a drive, from 0 (most urgent) to 7, as the levels of
-/// an I/O priority. A gap, idle time and the time taken for the end of a scan go to the sectors of
-/// the most urgent scans; others get what those cannot use. Sectors that several scans need are
-/// read once. Scans of one priority share.
+/// an I/O priority. A gap, idle time and time taken from clients go to the sectors of the most
+/// urgent scans; others get what those cannot use. Sectors that several scans need are read once.
+/// Scans of one priority share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScanPriority(u8);
 
@@ -130,7 +130,7 @@ pub enum FillSource {
     /// While clients were idle.
     Idle,
     /// Between requests, in time saved up under the bound on impact: the last sectors of a scan,
-    /// and retries.
+    /// retries, and any sectors where gaps and idle time give little.
     Share,
     /// Before a write of the same sectors, for a scan of a point in time.
     BeforeWrite,
@@ -157,7 +157,7 @@ impl FillSource {
 /// The reason why the gap before a request was left unused while a scan had pending sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnusedGap {
-    /// The policy keeps more than two commands at the drive, or sends several requests as one.
+    /// More than two commands are at the drive, which orders them, or several requests go as one.
     Policy,
     /// It is not known where the head is: the drive model has no tracks or is not trusted, the last
     /// request did not reach the media, or the drive's write cache decides when this one does.

@@ -15,7 +15,6 @@ use smallvec::SmallVec;
 use crate::arms::{ArmState, Arms, LastAccess};
 use crate::command::{Finished, HoldReason, Waits};
 use crate::drive::Outstanding;
-use crate::freeblock::Fill;
 use crate::policies::auto::PolicySwitch;
 use crate::positioning::{
     Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
@@ -46,8 +45,6 @@ pub struct View<'a> {
     pub tunables: &'a Tunables,
     /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
-    /// The reading for scans, if there is any.
-    pub(crate) fill: Option<&'a Fill>,
     /// Requests that the drive's cache may answer, by ticket: those that it held when they came.
     pub(crate) cached: &'a [Ticket],
     /// Each of several arms that are known by address; empty for one arm, and in the view of one.
@@ -103,12 +100,6 @@ impl View<'_> {
         let arms = self.belief.arms();
         let of_one = self.arms.is_empty() && arms.arm_of(Lba::new(0)).is_some();
         if of_one { 1 } else { arms.count() }
-    }
-
-    /// The bound on the impact of scans, if any has sectors to read.
-    pub(crate) fn max_impact_of_scans(&self) -> Option<f64> {
-        let pending = self.fill.filter(|fill| fill.scans.has_pending());
-        pending.map(|fill| fill.settings.max_impact)
     }
 
     /// Returns whether the drive can take a flush: no other flush is at the drive.

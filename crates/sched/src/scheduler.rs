@@ -227,11 +227,7 @@ impl Scheduler {
             self.activate_order();
         }
         if self.fill.is_some() {
-            self.client_request_arrived(
-                request.tenant(),
-                before,
-                changes.then_some(request.extent),
-            );
+            self.client_request_arrived(&request, before);
         }
         if request.op == Op::Flush {
             self.wait_for_flush(queued);

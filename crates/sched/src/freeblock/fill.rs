@@ -11,7 +11,7 @@ use super::scans::{Claim, Scans};
 use super::search::SearchCounts;
 use super::settings::FillSettings;
 use crate::background::{BackgroundRead, FillReport, FillSource};
-use crate::command::{CommandId, Outcome};
+use crate::command::{CommandId, Done, Outcome};
 use crate::queue::Ticket;
 use crate::scheduler::{Ahead, Committed, ExpectedStart};
 
@@ -31,6 +31,10 @@ pub(crate) struct Fill {
     pub(crate) cursor: Lba,
     /// The time until which no more time is taken from clients.
     pub(crate) next_share_at: Instant,
+    /// Sectors read lately for which no time was taken from clients.
+    pub(crate) free: Recent,
+    /// The arrival of the last request with a deadline.
+    pub(crate) deadline_at: Option<Instant>,
     /// The time since which requests of clients have been waiting without a break; in the future if
     /// all of them are throttled until then.
     pub(crate) clients_since: Option<Instant>,
@@ -75,10 +79,14 @@ impl Fill {
         &mut self,
         claims: Vec<Claim>,
         command: CommandId,
-        outcome: Outcome,
+        done: &Done,
         source: FillSource,
     ) {
+        let outcome = done.outcome;
         for Claim { scan, extent } in claims {
+            if !matches!(source, FillSource::Share | FillSource::BeforeWrite) {
+                self.free.add(done.finished, extent.len);
+            }
             match outcome {
                 Outcome::Success => self.report.sectors[source as usize] += extent.len,
                 Outcome::Failed(_) => self.report.failed += extent.len,
@@ -129,10 +137,23 @@ impl Fill {
         best.map(|(_, run)| run)
     }
 
+    /// Returns whether time may be taken from clients although the scans are not near their end:
+    /// they lately got little otherwise, compared with what the bound allows where the drive reads
+    /// `media_rate` sectors per second, and no request had a deadline.
+    pub(crate) fn needs_time(&mut self, now: Instant, media_rate: f64) -> bool {
+        let bound = self.settings.max_impact;
+        let no_deadline = self.deadline_at.is_none_or(|at| at + LATELY < now);
+        let little = bound * media_rate * LITTLE;
+        no_deadline && bound.is_finite() && self.free.per_second(now) < little
+    }
+
     /// Records that `took` of the drive's time was taken from clients until `finished`, and sets
     /// when more may be taken.
     pub(crate) fn share_taken(&mut self, finished: Instant, took: Nanos) {
-        let share = self.settings.tail_share.clamp(MIN_SHARE, 1.0);
+        let FillSettings { tail, tail_share, max_impact, .. } = self.settings;
+        let at_the_end = self.scans.first_priority().is_none_or(|scans| scans.near_the_end(tail));
+        let bound = if at_the_end { 0.0 } else { max_impact / (1.0 + max_impact) };
+        let share = tail_share.max(bound).clamp(MIN_SHARE, 1.0);
         self.next_share_at =
             finished + Nanos::from_ns((took.as_ns() as f64 * (1.0 / share - 1.0)) as u64);
     }
@@ -175,6 +196,44 @@ impl Fill {
         }
     }
 }
+
+/// The number of sectors read lately and the time in which they were read, older ones with less
+/// weight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recent {
+    sectors: f64,
+    seconds: f64,
+    until: Option<Instant>,
+}
+
+impl Recent {
+    fn add(&mut self, at: Instant, sectors: Sectors) {
+        self.advance(at);
+        self.sectors += sectors.get() as f64;
+    }
+
+    /// The mean rate; below no other before any time has passed.
+    fn per_second(&mut self, now: Instant) -> f64 {
+        self.advance(now);
+        self.sectors / self.seconds
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let since = self.until.replace(now).map_or(Nanos::ZERO, |at| now.saturating_since(at));
+        let kept = libm::exp(-since.as_secs_f64() / LATELY.as_secs_f64());
+        self.sectors *= kept;
+        self.seconds = self.seconds * kept + (1.0 - kept) * LATELY.as_secs_f64();
+    }
+}
+
+/// The time over which the rate of reads is averaged, and in which a request with a deadline is
+/// followed by others (guess: several times what the bound takes to save up a read).
+const LATELY: Nanos = Nanos::from_secs(30);
+
+/// The share of what the bound allows to take below which scans get little (measured on
+/// `nearline-20tb`: the way there and back leaves 60 % of that, 20 % where clients think, and it
+/// costs gaps).
+const LITTLE: f64 = 0.25;
 
 /// The number of runs compared when time is taken from clients, each after the previous one (guess:
 /// they lie within a seek of each other, which costs less than a revolution).

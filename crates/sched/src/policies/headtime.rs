@@ -155,24 +155,10 @@ const FORCED_FEWER: usize = 8;
 /// `nearline-20tb`: with 4, it gains where 0.7 are reads and loses where 0.9 are; with more than
 /// its queue of 32 holds, the order of all gains.
 const DRIVE_ORDERS: core::ops::Range<usize> = 6..40;
-/// The share of the requests that is lost where the drive does not order, so that scans find gaps.
-/// Measured on `nearline-20tb`: 6 to 8 %.
-const GAPS_COST: f64 = 0.08;
-/// The period in which scans have gaps for a while (guess: long enough that its ends cost little).
-const GAPS_PERIOD: Nanos = Nanos::from_secs(8);
 /// While the drive orders, it is given no more commands once one has waited for so many mean
 /// responses. Measured on `nearline-20tb`: with 3, `oltp` has 4 % fewer requests and a 99th
 /// percentile that is 16 % shorter.
 const LATE_RESPONSES: u64 = 5;
-
-/// Returns whether it is the time, in each period, in which the drive does not order, because scans
-/// need gaps: as long as their bound allows.
-fn leaves_gaps(view: &View<'_>) -> bool {
-    view.max_impact_of_scans().is_some_and(|max_impact| {
-        let within = view.now.as_ns() % GAPS_PERIOD.as_ns();
-        within as f64 * GAPS_COST < max_impact * GAPS_PERIOD.as_ns() as f64
-    })
-}
 
 /// The maximum period, used where short runs would cost a sequential volume more than a twentieth
 /// of its time (P5 section 2.4: granularity).
@@ -315,7 +301,6 @@ impl Headtime {
     fn drive_orders(&self, view: &View<'_>) -> bool {
         let held = (view.queue.len() + view.outstanding.len()) / view.arm_count();
         DRIVE_ORDERS.contains(&held)
-            && !leaves_gaps(view)
             && !self.best.forces_writes()
             && !self.best.writes_mostly()
             && !view.shares.any_terms()

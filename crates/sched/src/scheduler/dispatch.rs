@@ -23,7 +23,6 @@ macro_rules! view {
             mean_response: $scheduler.mean_response,
             idle_share: $scheduler.idle_time.share(),
             idle: $scheduler.idle(),
-            fill: $scheduler.fill.as_deref(),
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,

@@ -1,5 +1,5 @@
 //! Background reading without a request to fill a gap for: in idle time, while all clients are at a
-//! limit, and in the small share of time that the bound on impact has saved up.
+//! limit, and in time that the bound on impact allows to take from clients.
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use smallvec::SmallVec;
@@ -17,6 +17,13 @@ const IDLE_DEPTH: usize = 2;
 /// clients: the cost of a command twice, so that it does not stop the filling of gaps (guess: a
 /// revolution of sectors, two more to get there and back, and a retry).
 const SHARE_TURNS: u64 = 8;
+
+/// The length of a read in time taken from clients where scans get little otherwise, in revolutions
+/// (guess: several times as long as the way there and back).
+const LONG_TURNS: f64 = 4.0;
+
+/// Such a read is at most so many times as long as one in idle time (guess: 8 MiB).
+const LONGER: u64 = 8;
 
 /// While clients may return at any moment, idle commands are this many times shorter.
 const SHORTER: u64 = 8;
@@ -112,33 +119,36 @@ impl Scheduler {
         view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
     }
 
-    /// Takes time from clients for the tail of a scan, or for retries, once enough has been saved
-    /// up.
+    /// Takes time from clients once enough has been saved up: for the tail of a scan, for retries,
+    /// and where scans get little without taking any.
     pub(super) fn send_share(&mut self) -> Option<Command> {
         let revolution = self.belief.revolution();
         let held = self.tickets.len();
-        let fill = self.fill.as_deref_mut()?;
+        let fill = self.fill.as_deref()?;
         let tail = fill.settings.tail;
         if tail <= 0.0 || self.now < fill.next_share_at || !fill.governor.allows_reads() {
             return None;
         }
-        if !fill
-            .governor
-            .affords((revolution * SHARE_TURNS).saturating_mul(fill.governor.held_up(held) as u64))
-        {
+        let for_each = revolution.saturating_mul(fill.governor.held_up(held) as u64);
+        if !fill.governor.affords(for_each * SHARE_TURNS) {
             return None;
         }
         let deferred = fill.deferred();
         let near_the_end =
             fill.scans.first_priority().is_some_and(|scans| scans.near_the_end(tail));
+        let from = view!(self).next_lba();
+        let mut most = fill.settings.idle.largest.min(self.turn_of_sectors(from));
         if deferred.is_none() && !near_the_end {
-            return None;
+            let media_rate = self.media_rate(from, most);
+            let fill = self.fill.as_deref_mut()?;
+            if !fill.scans.has_pending() || !fill.needs_time(self.now, media_rate) {
+                return None;
+            }
+            let turns = (media_rate * revolution.as_secs_f64() * LONG_TURNS) as u64;
+            most = Sectors::new(turns.min(fill.settings.idle.largest.get() * LONGER));
         }
         // The completion of this command sets the next time.
-        fill.next_share_at = Instant::NEVER;
-        let (largest, view) = (fill.settings.idle.largest, view!(self));
-        let from = view.next_lba();
-        let most = largest.min(self.turn_of_sectors(from));
+        self.fill.as_deref_mut()?.next_share_at = Instant::NEVER;
         let command = match deferred {
             Some(ticket) => Some(self.send_piece(ticket, FillSource::Share, most)),
             None => self.send_next_run(from, most, FillSource::Share),
@@ -150,6 +160,15 @@ impl Scheduler {
             fill.next_share_at = self.now;
         }
         command
+    }
+
+    /// The sectors that the drive reads in a second there, in order.
+    fn media_rate(&self, at: Lba, run: Sectors) -> f64 {
+        let capacity = self.belief.capacity();
+        let start = Lba::new(at.get().min(capacity.get().saturating_sub(run.get())));
+        let extent = Extent::new(start, run.min(capacity));
+        let target = self.belief.target(Op::Read, extent);
+        extent.len.get() as f64 / target.transfer.as_secs_f64()
     }
 
     /// The sectors of a revolution at an address; on a drive without tracks the longest background

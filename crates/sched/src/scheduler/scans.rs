@@ -16,7 +16,8 @@
 //!   first limit opens.
 //! - For the tail of a scan and for retries, time is taken from clients once the bound on impact
 //!   has saved it up, never more than a stated share at once: the fullest of some runs after the
-//!   head, at most a revolution of it.
+//!   head, at most a revolution of it. Where gaps and idle time give little, because the drive
+//!   orders or the model has no tracks, time is taken for longer reads during the whole scan.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,7 +30,7 @@ use crate::background::{
 };
 use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull};
 use crate::positioning::BeliefReport;
-use crate::shares::Tenant;
+use crate::request::Request;
 
 impl Scheduler {
     /// Starts a scan: the `pending` sectors are read once, in any order, and delivered by
@@ -172,13 +173,8 @@ impl Scheduler {
 
     /// Records an accepted request of a client. If `before` is given, a job of that ticket first
     /// reads the sectors that the request changes, for scans of a point in time.
-    pub(super) fn client_request_arrived(
-        &mut self,
-        tenant: Tenant,
-        before: Option<Ticket>,
-        changes: Option<Extent>,
-    ) {
-        let now = self.now;
+    pub(super) fn client_request_arrived(&mut self, request: &Request, before: Option<Ticket>) {
+        let (now, tenant) = (self.now, request.tenant());
         let opens = if self.policy.enforces_limits() {
             self.shares.tenant(tenant).map_or(now, |state| state.opens().max(now))
         } else {
@@ -192,8 +188,11 @@ impl Scheduler {
         if opens == now {
             fill.governor.arrived(now, held);
         }
-        let Some((ticket, extent)) = before.zip(changes) else { return };
-        let claims = fill.scans.claim_before_change(extent);
+        if request.deadline.is_some() {
+            fill.deadline_at = Some(now);
+        }
+        let Some(ticket) = before else { return };
+        let claims = fill.scans.claim_before_change(request.extent);
         let Some(extent) = claims.iter().map(|claim| claim.extent).reduce(hull) else { return };
         let mut job = Job::new(extent, claims, FillSource::BeforeWrite);
         let mut runs: Vec<Extent> = job.claims.iter().map(|claim| claim.extent).collect();
@@ -258,13 +257,13 @@ impl Scheduler {
         }
         if done.outcome == Outcome::Success {
             let claims = job.take_claims(piece);
-            fill.deliver(claims, command.command, done.outcome, source);
+            fill.deliver(claims, command.command, done, source);
         } else if urgent {
             let claims = job.take_claims(piece);
             self.abandon_piece(claims, piece, command, done, source);
         } else if !job.retry(piece, fill.settings.retry_grain) {
             let claims = job.take_claims(piece);
-            fill.deliver(claims, command.command, done.outcome, source);
+            fill.deliver(claims, command.command, done, source);
         }
         if let Some(fill) = self.fill.as_deref_mut().filter(|_| source == FillSource::Share) {
             fill.share_taken(done.finished, disk_time);
@@ -292,7 +291,7 @@ impl Scheduler {
         let last = piece.start.get() / grain == piece.last().get() / grain;
         let (lost, again): (Vec<Claim>, Vec<Claim>) =
             claims.into_iter().partition(|claim| last || of_a_point_in_time(claim));
-        fill.deliver(lost, command.command, done.outcome, source);
+        fill.deliver(lost, command.command, done, source);
         let Some(extent) = again.iter().map(|claim| claim.extent).reduce(hull) else { return };
         let grain = fill.settings.retry_grain;
         let mut job = Job::new(extent, again, source);

@@ -1,8 +1,7 @@
 //! Writes that wait for room in the drive's cache.
 
-use headtime_sched::{FillSettings, Op, Request, ScanOptions};
+use headtime_sched::{Op, Request};
 
-use crate::scans::{eager, everything, knowing, not_idle};
 use crate::session::{Session, Setup, due, read, write};
 use crate::tiny::CAPACITY;
 
@@ -27,15 +26,7 @@ fn keep_held(
     request: impl Fn(u64) -> Request,
 ) -> (Session, usize) {
     setup.belief.caches_writes = caches_writes;
-    let session = setup.start();
-    keep_held_in(session, held, request)
-}
-
-fn keep_held_in(
-    mut session: Session,
-    held: u64,
-    request: impl Fn(u64) -> Request,
-) -> (Session, usize) {
+    let mut session = setup.start();
     (0..held).for_each(|id| session.accept(request(id)));
     let (mut next, mut most) = (held, 0);
     while next < 300 && session.step() {
@@ -113,14 +104,4 @@ fn with_few_requests_at_random_the_drive_orders_while_it_destages() {
     assert!(at_drive(true, 4, third) <= 2);
     assert!(at_drive(true, 8, |id| at_random(id, 1)) <= 2, "it would only destage");
     assert!(at_drive(true, 8, |id| due(at_random(id, 3), 60_000)) <= 2);
-    let beside_scan = |max_impact| {
-        let mut setup = knowing("headtime");
-        setup.belief.caches_writes = true;
-        let mut session = setup.start();
-        let fill = FillSettings { max_impact, ..not_idle(eager()) };
-        session.scan(1, fill, everything(1), ScanOptions::default());
-        keep_held_in(session, 8, third).1
-    };
-    assert!(beside_scan(0.1) <= 2, "the scan needs gaps");
-    assert_eq!(beside_scan(0.0), 8, "it may cost nothing");
 }

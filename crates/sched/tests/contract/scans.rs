@@ -543,6 +543,31 @@ fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     session.run_to_end();
 }
 
+/// There are no gaps, because the drive model has no tracks. Beside deadlines no time is taken: a
+/// long read could break them.
+#[test]
+fn without_gaps_a_scan_takes_what_the_bound_allows_from_clients_that_never_rest() {
+    let beside = |due_ms: Option<u64>| {
+        let mut session = Setup::of("fcfs").start();
+        let fill = FillSettings { max_impact: 0.05, ..eager() };
+        session.scan(1, fill, everything(1), ScanOptions::default());
+        for id in 0..1_200 {
+            let one = read(id, id * 53 % CAPACITY, 1);
+            session.accept(due_ms.map_or(one, |ms| due(one, ms)));
+            while id as usize >= session.finished.len() + 8 {
+                session.step();
+            }
+        }
+        let report = session.scheduler.fill_report();
+        session.run_to_end();
+        report
+    };
+    let report = beside(None);
+    assert!(report.from(FillSource::Share) > Sectors::new(CAPACITY / 4), "{report:?}");
+    assert!(report.impact() < 0.05 && report.delay > Nanos::ZERO, "{report:?}");
+    assert_eq!(beside(Some(60_000)).read(), Sectors::ZERO);
+}
+
 /// At most a twentieth of the drive's time is taken from clients at once, however much has been
 /// saved up.
 #[test]

@@ -130,7 +130,7 @@ pub struct ImpactFigures {
 pub struct GapFigures {
     /// Something was read.
     pub used: u64,
-    /// The policy keeps more than two commands at the drive, or sends several requests as one.
+    /// More than two commands are at the drive, which orders them, or several requests go as one.
     pub policy: u64,
     /// The position of the head was not known.
     pub position: u64,
@@ -313,8 +313,9 @@ impl GapFigures {
         let (reason, ..) = self.unused().into_iter().max_by_key(|(_, _, gaps)| *gaps)?;
         Some(match reason {
             UnusedGap::Policy => {
-                "the policy keeps more than two commands at the drive, or sends several requests \
-                    as one: set policy=headtime, and no larger `outstanding` than 2"
+                "the policy leaves the order to the drive, or sends several requests as one: a \
+                    larger max_impact lets the scan read more, or, with another policy than \
+                    headtime, set policy=headtime and no larger `outstanding` than 2"
             }
             UnusedGap::Position => {
                 "the drive answers from its cache, or its model has no tracks or is not trusted: \
@@ -323,7 +324,7 @@ impl GapFigures {
             UnusedGap::Bound => "a larger max_impact lets the scan read more",
             UnusedGap::Early | UnusedGap::NothingFits | UnusedGap::Control => {
                 "most requests follow each other too closely for reads between them; the scan goes \
-                    on while clients are idle"
+                    on while clients are idle, and a larger max_impact lets it read more"
             }
         })
     }
