@@ -114,6 +114,9 @@ pub struct Scheduler {
     waits_before: Waits,
     /// Completions reported before that of a command sent earlier.
     reordered: u64,
+    /// The completion of the last write that no flush has covered, unless it was forced. At the
+    /// beginning the drive may hold writes of others.
+    unflushed: Option<Instant>,
     /// Background reading; `None` before its first use.
     fill: Option<Box<Fill>>,
 }
@@ -173,6 +176,7 @@ impl Scheduler {
             tunables: Tunables::default(),
             waits_before: Waits::default(),
             reordered: 0,
+            unflushed: Some(Instant::ORIGIN),
             fill: None,
         }
     }

@@ -174,12 +174,11 @@ impl Scheduler {
     pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) -> bool {
         match command.target.op {
             Op::Discard => return true,
-            // To empty its write cache the drive has taken the head to places unknown.
             Op::Flush => {
-                self.last.certain = false;
-                self.arms.flushed(done.finished);
+                self.flushed(command, done);
                 return false;
             }
+            Op::Write | Op::Zero if !command.fua => self.unflushed = Some(done.finished),
             Op::Read | Op::Write | Op::Zero => {}
         }
         let succeeded = done.outcome == Outcome::Success;
@@ -214,6 +213,19 @@ impl Scheduler {
         self.last.ended(after);
         self.arms.ended(&command.target, after);
         false
+    }
+
+    /// Updates the head after a flush. To empty its write cache the drive has taken the head to
+    /// places unknown, unless all writes since the last flush were forced to the medium.
+    fn flushed(&mut self, command: &Outstanding, done: &Done) {
+        let may_be_cached = |other: &Outstanding| other.target.op.changes_sectors() && !other.fua;
+        if self.unflushed.is_some() || self.outstanding.iter().any(may_be_cached) {
+            self.last.certain = false;
+            self.arms.flushed(done.finished);
+        }
+        if done.outcome == Outcome::Success {
+            self.unflushed = self.unflushed.filter(|at| *at > command.dispatched);
+        }
     }
 
     /// A command is done: those that were predicted to follow it are predicted again, from where it

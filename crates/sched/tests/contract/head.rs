@@ -6,7 +6,7 @@ use headtime_sched::{Choice, Head, MeasuredAccess, Policy, View};
 use headtime_units::{Instant, Nanos};
 
 use crate::merging::Merging;
-use crate::session::{Session, Setup, flush, read, request, write};
+use crate::session::{Session, Setup, flush, fua, read, request, write};
 use crate::tiny::{REPORTING, REVOLUTION};
 
 /// The number of outstanding commands, the head, and the mean response time, at every choice.
@@ -173,6 +173,31 @@ fn nothing_is_learned_about_positions_after_an_error_or_a_flush() {
         .map(|measured| (measured.succeeded, measured.head_before.is_some()))
         .collect();
     assert_eq!(known, [(true, false), (false, true), (true, false), (true, true), (true, false)]);
+}
+
+/// Before the first flush the drive may hold writes of others.
+#[test]
+fn a_flush_of_nothing_leaves_the_head_where_it_is() {
+    let (mut session, learned) = learning(Setup::of("fcfs").outstanding(1).fua(true));
+    let requests = [
+        flush(0),
+        read(1, 9, 1),
+        flush(2),
+        read(3, 30, 1),
+        fua(write(4, 60, 1)),
+        flush(5),
+        read(6, 9, 1),
+        write(7, 30, 1),
+        flush(8),
+        read(9, 60, 1),
+    ];
+    for request in requests {
+        session.accept(request);
+        session.run_to_end();
+    }
+    let learned = learned.lock().expect("nobody panics");
+    let known: Vec<bool> = learned.iter().map(|measured| measured.head_before.is_some()).collect();
+    assert_eq!(known, [false, true, true, true, true, false]);
 }
 
 #[test]
