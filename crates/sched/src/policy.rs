@@ -45,6 +45,8 @@ pub struct View<'a> {
     pub tunables: &'a Tunables,
     /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
+    /// True if a flush has sectors to save: not all writes since the last were forced.
+    pub(crate) unflushed: bool,
     /// Requests that the drive's cache may answer, by ticket: those that it held when they came.
     pub(crate) cached: &'a [Ticket],
     /// Each of several arms that are known by address; empty for one arm, and in the view of one.

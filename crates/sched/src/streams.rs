@@ -39,7 +39,7 @@ use self::habits::{Habits, KNOWN, Kind, kind_of};
 pub(crate) use self::think::{Came, Think};
 use crate::command::Finished;
 use crate::destaging::Destaging;
-use crate::policies::sptf_expected::{DESTAGED, is_cached_write};
+use crate::policies::written::{DESTAGED, is_cached_write};
 use crate::policy::View;
 use crate::queue::Queued;
 use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
@@ -167,6 +167,11 @@ impl Streams {
     /// Returns whether any long run is known.
     pub(crate) fn any_long_run(&self) -> bool {
         self.runs.values().any(|run| run.is_long)
+    }
+
+    /// Returns whether a long run of writes is known whose client does not flush them.
+    pub(crate) fn any_long_run_of_writes(&self) -> bool {
+        self.runs.values().any(|run| run.is_long && run.op == Op::Write && !run.is_flushed)
     }
 
     /// The owner of a queued request.

@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
-use crate::policies::sptf_expected::{SptfExpected, WriteCache, continues, is_cached_write};
+use crate::policies::sptf_expected::{SptfExpected, continues};
 use crate::policies::stream_turns::{StreamTurn, StreamTurns, with_abutting};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
+use crate::policies::written::{WriteCache, is_cached_write};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Head, Target};
 use crate::queue::{Queued, Ticket};
@@ -146,11 +147,6 @@ impl MeanResponse {
     }
 }
 
-/// Writes are forced to the medium with this many requests held, all at random: with fewer, the
-/// drive finds a cheaper one among those in its cache. Measured on `nearline-20tb`, which holds 32.
-const FORCED_FROM: usize = 24;
-/// So many fewer are enough once writes are forced, and again where most requests are writes.
-const FORCED_FEWER: usize = 8;
 /// The drive orders with these numbers of requests held, all at random. Measured on
 /// `nearline-20tb`: with 4, it gains where 0.7 are reads and loses where 0.9 are; with more than
 /// its queue of 32 holds, the order of all gains.
@@ -211,7 +207,7 @@ impl Headtime {
     fn next_in_turns(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
         self.unhurried.observe(view);
         let unhurried = tenant.is_none() && self.unhurried.are_due();
-        let tickets = match self.streams.next(view, tenant, self.best.write_cache(view)) {
+        let tickets = match self.streams.next(view, tenant, self.best.written().cache(view)) {
             StreamTurn::Anyone => {
                 let cheapest = match unhurried {
                     true => self.best.cheapest(view, |queued| queued.deadline.is_none()),
@@ -266,7 +262,7 @@ impl Headtime {
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
         let write = || {
             let mut oldest = view.queue.by_arrival().take(OLDEST);
-            let has_room = self.best.write_cache(view) == WriteCache::HasRoom;
+            let has_room = self.best.written().cache(view) == WriteCache::HasRoom;
             if has_room { oldest.find(|queued| self.passes(view, queued)) } else { None }
         };
         view.probable_hit().or_else(write).filter(in_time)
@@ -301,8 +297,8 @@ impl Headtime {
     fn drive_orders(&self, view: &View<'_>) -> bool {
         let held = (view.queue.len() + view.outstanding.len()) / view.arm_count();
         DRIVE_ORDERS.contains(&held)
-            && !self.best.forces_writes()
-            && !self.best.writes_mostly()
+            && !self.best.written().are_forced()
+            && !self.best.written().are_most()
             && !view.shares.any_terms()
             && view.queue.with_deadline().next().is_none()
             && self.is_at_random_with_full_cache(view)
@@ -311,7 +307,7 @@ impl Headtime {
     /// Returns whether writes wait for room in the drive's cache, and all requests are at random.
     fn is_at_random_with_full_cache(&self, view: &View<'_>) -> bool {
         let at_random = |queued: &Queued| self.streams.streams().is_at_random(&queued.request);
-        self.best.write_cache(view) == WriteCache::FullOrNone
+        self.best.written().cache(view) == WriteCache::FullOrNone
             && view.belief.takes_into_cache(Op::Write)
             && !self.streams.streams().any_long_run()
             && view.queue.by_arrival().take(OLDEST).all(at_random)
@@ -319,7 +315,7 @@ impl Headtime {
 
     /// Returns whether a command at the drive needs no arm.
     fn is_beside_arm(&self, view: &View<'_>, command: &Outstanding) -> bool {
-        let has_room = self.best.write_cache(view) == WriteCache::HasRoom;
+        let has_room = self.best.written().cache(view) == WriteCache::HasRoom;
         command.probably_cached
             || has_room && command.requests.first().is_some_and(|first| self.passes(view, first))
     }
@@ -473,13 +469,14 @@ impl Policy for Headtime {
     }
 
     fn forces(&self, view: &View<'_>, write: &Request) -> bool {
-        let fewer = [self.best.forces_writes(), self.best.writes_mostly()];
-        let fewer = fewer.into_iter().filter(|fewer| *fewer).count() * FORCED_FEWER;
-        let from = FORCED_FROM - fewer;
-        1 + view.queue.len() + view.outstanding.len() >= from * view.arm_count()
-            && !self.best.fua_is_slow()
-            && self.streams.streams().is_at_random(write)
-            && self.is_at_random_with_full_cache(view)
+        let (written, streams) = (self.best.written(), self.streams.streams());
+        let held = (1 + view.queue.len() + view.outstanding.len()) as f64 / view.arm_count() as f64;
+        let waits =
+            || held >= written.forced_from() as f64 && self.is_at_random_with_full_cache(view);
+        view.belief.takes_into_cache(Op::Write)
+            && !written.fua_is_slow()
+            && streams.is_at_random(write)
+            && (written.are_flushed_soon(held) && !streams.any_long_run_of_writes() || waits())
     }
 
     fn enforces_limits(&self) -> bool {

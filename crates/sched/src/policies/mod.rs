@@ -10,6 +10,7 @@ pub(crate) mod per_arm;
 mod period;
 mod stream_turns;
 mod turns;
+pub(crate) mod written;
 
 use crate::table::PolicyEntry;
 

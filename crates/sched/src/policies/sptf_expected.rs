@@ -1,17 +1,17 @@
 #![doc = include_str!("../../../../docs/policies/sptf-expected.md")]
 
 use alloc::boxed::Box;
-use core::cell::Cell;
 
 use headtime_units::{Extent, Nanos};
 
-use crate::command::{Finished, Outcome};
+use crate::command::Finished;
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf::lost_before;
+use crate::policies::written::{Gathered, Written, is_cached_write};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Estimate, Head};
 use crate::queue::{Queued, Ticket};
-use crate::request::{Op, Request};
+use crate::request::Op;
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
@@ -32,51 +32,7 @@ pub(crate) struct SptfExpected {
     horizon_responses: f64,
     power: f64,
     two_from: usize,
-    gathers: WriteGathering,
-}
-
-/// The state of a write-back cache: the drive takes writes at once, or has no room for them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WriteCache {
-    HasRoom,
-    FullOrNone,
-}
-
-/// The state of writes to a drive with a write cache. Those that wait for room there go together:
-/// after each, the head is where the drive has destaged another, and the cheapest read is chosen
-/// from the wrong place.
-#[derive(Default)]
-struct WriteGathering {
-    /// True if the last write waited for room.
-    cache_is_full: bool,
-    /// True if the policy forced the last write to the medium: the head is where that ends.
-    forces: bool,
-    /// The share of writes among the last 64 requests or so.
-    share_of_writes: f64,
-    /// The disk time of reads, and of writes with force unit access.
-    read_time: Mean,
-    fua_time: Mean,
-    /// Writes go until none is left.
-    writes_go: Cell<bool>,
-}
-
-/// The mean of the last values.
-#[derive(Default)]
-struct Mean {
-    count: u32,
-    mean: f64,
-}
-
-impl Mean {
-    fn note(&mut self, value: f64) {
-        self.count = (self.count + 1).min(MEAN_OF);
-        self.mean += (value - self.mean) / f64::from(self.count);
-    }
-
-    /// The mean, once it is one of enough values.
-    fn get(&self) -> Option<f64> {
-        (self.count >= MEAN_OF / 2).then_some(self.mean)
-    }
+    written: Written,
 }
 
 impl SptfExpected {
@@ -118,7 +74,7 @@ impl SptfExpected {
             horizon_responses: parameters.get("ageing_horizon_responses"),
             power: parameters.get("ageing_power"),
             two_from: parameters.get("two_from_requests") as usize,
-            gathers: WriteGathering::default(),
+            written: Written::default(),
         }
     }
 
@@ -141,7 +97,7 @@ impl SptfExpected {
         if self.horizon_ns(view).is_some_and(|horizon| horizon <= oldest_age) {
             return self.cheapest_of_all(view, among);
         }
-        match self.gathers.next(view, &among) {
+        match self.written.next(view, &among) {
             Gathered::Any => self.cheapest_of_all(view, among),
             Gathered::Write(write) => Some(write),
             Gathered::NoWrite => self
@@ -149,27 +105,9 @@ impl SptfExpected {
         }
     }
 
-    /// The state of the drive's write cache, as far as its last writes show.
-    pub(crate) fn write_cache(&self, view: &View<'_>) -> WriteCache {
-        match view.belief.takes_into_cache(Op::Write) && !self.gathers.cache_is_full {
-            true => WriteCache::HasRoom,
-            false => WriteCache::FullOrNone,
-        }
-    }
-
-    /// Returns whether half of the recent requests or more were writes.
-    pub(crate) fn writes_mostly(&self) -> bool {
-        self.gathers.share_of_writes >= 0.5
-    }
-
-    /// Returns whether the last write was forced to the medium.
-    pub(crate) fn forces_writes(&self) -> bool {
-        self.gathers.forces
-    }
-
-    /// Returns true if forced writes take much longer than reads.
-    pub(crate) fn fua_is_slow(&self) -> bool {
-        self.gathers.fua_is_slow()
+    /// The last writes and flushes.
+    pub(crate) fn written(&self) -> &Written {
+        &self.written
     }
 
     /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
@@ -188,79 +126,6 @@ impl SptfExpected {
         let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
         (self.power != 0.0 && horizon_ns != 0.0).then_some(horizon_ns)
     }
-}
-
-/// The requests that compete while writes are gathered.
-enum Gathered {
-    Any,
-    Write(Ticket),
-    NoWrite,
-}
-
-impl WriteGathering {
-    /// Writes go when the oldest has waited for one and a half mean responses. Where most requests
-    /// are writes, they are not gathered: reads would wait for too many.
-    fn next(&self, view: &View<'_>, among: impl Fn(&Queued) -> bool) -> Gathered {
-        let held = view.queue.len() + view.outstanding.len();
-        if !self.cache_is_full
-            || self.forces
-            || held < GATHERED_FROM
-            || !view.belief.takes_into_cache(Op::Write)
-        {
-            return Gathered::Any;
-        }
-        let (mut first, mut writes, mut all) = (None, 0, 0);
-        for queued in view.queue.by_arrival().take(OLDEST).filter(|queued| among(queued)) {
-            all += 1;
-            if is_cached_write(&queued.request) {
-                writes += 1;
-                first = first.or(Some(queued));
-            }
-        }
-        let first = first.filter(|_| 2 * writes <= all);
-        let patience = view.mean_response * 3 / 2;
-        let go = |first: &Queued| self.writes_go.get() || first.submitted + patience <= view.now;
-        self.writes_go.set(first.is_some_and(go));
-        match first {
-            None => Gathered::Any,
-            Some(first) if self.writes_go.get() => Gathered::Write(first.ticket),
-            Some(_) => Gathered::NoWrite,
-        }
-    }
-
-    /// Returns true if force unit access takes much longer than a read, as where a server flushes
-    /// all it holds instead.
-    fn fua_is_slow(&self) -> bool {
-        let times = self.fua_time.get().zip(self.read_time.get());
-        times.is_some_and(|(fua, read)| fua > SLOW_FUA * read)
-    }
-
-    fn finished(&mut self, finished: &Finished) {
-        if finished.outcome != Outcome::Success {
-            return;
-        }
-        let is_write = f64::from(u8::from(finished.request.op == Op::Write));
-        self.share_of_writes += (is_write - self.share_of_writes) / 64.0;
-        let time = finished.disk_time.as_ns() as f64;
-        match finished.request.op {
-            Op::Read => self.read_time.note(time),
-            _ if finished.forced => self.fua_time.note(time),
-            _ => {}
-        }
-        match finished.request.op {
-            Op::Flush if self.forces => self.cache_is_full = false,
-            Op::Write if finished.forced => self.forces |= !finished.request.fua,
-            Op::Write if is_cached_write(&finished.request) => {
-                (self.cache_is_full, self.forces) = (finished.disk_time > DESTAGED, false);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Returns true for a write that a drive with a write-back cache acknowledges from there.
-pub(crate) fn is_cached_write(request: &Request) -> bool {
-    request.op == Op::Write && !request.fua
 }
 
 impl Policy for SptfExpected {
@@ -286,7 +151,12 @@ impl Policy for SptfExpected {
         let moving = if two || (arms == 1 && continues(view).is_some()) { 2 * arms } else { arms };
         // Where volumes have shares, flushes take turns with requests.
         let beside = !view.flush_may_go() && !view.shares.any_terms();
-        moving + if beside { BESIDE_FLUSH } else { 0 }
+        moving
+            + match beside {
+                true if view.unflushed => BESIDE_FLUSH,
+                true => 1,
+                false => 0,
+            }
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
@@ -294,7 +164,7 @@ impl Policy for SptfExpected {
     }
 
     fn finished(&mut self, finished: &Finished) {
-        self.gathers.finished(finished);
+        self.written.finished(finished);
     }
 }
 
@@ -347,19 +217,6 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
     overhead.as_ns() as f64 * held * held >= GAIN * mean_response.as_ns() as f64
 }
 
-/// A write that took longer has waited for room in the drive's cache (guess: a tenth of an access
-/// to the medium).
-pub(crate) const DESTAGED: Nanos = Nanos::from_ms(1);
-/// The number of values in a mean.
-const MEAN_OF: u32 = 64;
-/// Force unit access is slow that takes so many times as long as a read (guess: writes at random
-/// take as long as reads, and a flush destages many).
-const SLOW_FUA: f64 = 1.5;
-/// Writes are gathered with this many requests held. Measured on `nearline-20tb`: with 16, the 99th
-/// percentile gets longer; with 32 it gets shorter where a third are writes.
-const GATHERED_FROM: usize = 32;
-/// The oldest requests, among which writes are gathered (guess: as many as go together).
-const OLDEST: usize = 64;
 /// The maximum number of reads examined in a run (guess: more than one reader keeps outstanding).
 const LONGEST_RUN: usize = 64;
 /// The additional number of commands during a flush, itself included: the drive saves written
@@ -387,10 +244,7 @@ fn factor(age: Nanos, horizon_ns: f64, power: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use headtime_units::Instant;
-
     use super::*;
-    use crate::request::{ClassId, RequestId, StreamId, VolumeId};
 
     #[test]
     fn two_are_given_where_overhead_costs_more_than_a_candidate() {
@@ -402,37 +256,6 @@ mod tests {
         assert!(
             !two_are_worth_it(8, Nanos::ZERO, ms(64)) && two_are_worth_it(9, Nanos::ZERO, ms(64))
         );
-    }
-
-    #[test]
-    fn force_unit_access_by_a_flush_of_everything_is_noticed() {
-        let took = |op, forced, ms| Finished {
-            request: Request {
-                id: RequestId(0),
-                volume: VolumeId(0),
-                class: ClassId(0),
-                stream: StreamId(0),
-                op,
-                extent: Extent::from_numbers(0, 8),
-                fua: false,
-                deadline: None,
-            },
-            submitted: Instant::ORIGIN,
-            dispatched: Instant::ORIGIN,
-            finished: Instant::ORIGIN + Nanos::from_ms(ms),
-            disk_time: Nanos::from_ms(ms),
-            forced,
-            outcome: Outcome::Success,
-        };
-        let mut writes = WriteGathering::default();
-        for _ in 0..32 {
-            assert!(!writes.fua_is_slow());
-            writes.finished(&took(Op::Read, false, 6));
-            writes.finished(&took(Op::Write, true, 12));
-        }
-        assert!(writes.fua_is_slow() && writes.forces);
-        (0..200).for_each(|_| writes.finished(&took(Op::Write, true, 7)));
-        assert!(!writes.fua_is_slow());
     }
 
     #[test]

@@ -67,7 +67,7 @@ use smallvec::SmallVec;
 use crate::command::{Finished, Waits};
 use crate::drive::Outstanding;
 use crate::policies::elevator::alike;
-use crate::policies::sptf_expected::{WriteCache, is_cached_write};
+use crate::policies::written::{WriteCache, is_cached_write};
 use crate::policy::View;
 use crate::positioning::mean_positioning;
 use crate::queue::{Queued, Ticket};

@@ -23,6 +23,7 @@ macro_rules! view {
             mean_response: $scheduler.mean_response,
             idle_share: $scheduler.idle_time.share(),
             idle: $scheduler.idle(),
+            unflushed: $scheduler.unflushed.is_some(),
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,

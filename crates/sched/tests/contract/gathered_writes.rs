@@ -2,7 +2,7 @@
 
 use headtime_sched::{Op, Request};
 
-use crate::session::{Session, Setup, due, read, write};
+use crate::session::{Session, Setup, due, flush, read, write};
 use crate::tiny::CAPACITY;
 
 /// A run of 300 requests with 40 held, of which two in three are reads, on a drive without FUA.
@@ -91,6 +91,21 @@ fn with_many_requests_at_random_writes_are_forced_to_the_medium() {
     assert!(of("headtime", true, 18, third) < 0.1);
     let sequential = |id| write(id, id % 3 * (CAPACITY / 3) + id / 3 % (CAPACITY / 3), 1);
     assert_eq!(of("headtime", true, 30, sequential), 0.0, "the drive joins them");
+}
+
+#[test]
+fn writes_are_forced_that_a_flush_follows_soon() {
+    let of = |policy, held, request: fn(u64) -> Request| {
+        forced(&keep_held(Setup::of(policy), true, held, request).0)
+    };
+    let often = |id| if id % 5 == 4 { flush(id) } else { at_random(id, 2) };
+    assert!(of("headtime", 8, often) > 0.8);
+    assert_eq!(of("sptf-expected", 8, often), 0.0);
+    assert_eq!(of("headtime", 1, often), 0.0, "the drive orders two at a time");
+    let rarely = |id| if id % 50 == 49 { flush(id) } else { at_random(id, 2) };
+    assert_eq!(of("headtime", 4, rarely), 0.0, "the drive orders 25 at a time");
+    let log = |id| if id % 2 == 1 { flush(id) } else { write(id, id / 2 % CAPACITY, 1) };
+    assert_eq!(of("headtime", 8, log), 0.0, "the drive joins them");
 }
 
 #[test]
