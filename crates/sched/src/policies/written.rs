@@ -37,8 +37,10 @@ pub(crate) struct Written {
     /// The number of writes since the last flush, and its mean at the last flushes.
     unflushed: u32,
     per_flush: Option<f64>,
-    /// The disk time of reads, and of writes with force unit access.
+    /// The disk time of reads, of those among them that needed the arm, and of writes with force
+    /// unit access.
     read_time: Mean,
+    arm_time: Mean,
     fua_time: Mean,
     /// Writes go until none is left.
     writes_go: Cell<bool>,
@@ -134,9 +136,9 @@ impl Written {
     }
 
     /// Returns true if force unit access takes much longer than a read, as where a server flushes
-    /// all it holds instead.
+    /// all it holds instead. Reads in sequence do not count, unless all are as short.
     pub(crate) fn fua_is_slow(&self) -> bool {
-        let times = self.fua_time.get().zip(self.read_time.get());
+        let times = self.fua_time.get().zip(self.arm_time.get().or(self.read_time.get()));
         times.is_some_and(|(fua, read)| fua > SLOW_FUA * read)
     }
 
@@ -149,7 +151,12 @@ impl Written {
         self.share_of_writes += (is_write - self.share_of_writes) / 64.0;
         let time = finished.disk_time.as_ns() as f64;
         match finished.request.op {
-            Op::Read => self.read_time.note(time),
+            Op::Read => {
+                self.read_time.note(time);
+                if finished.disk_time > DESTAGED {
+                    self.arm_time.note(time);
+                }
+            }
             _ if finished.forced => self.fua_time.note(time),
             _ => {}
         }
@@ -241,5 +248,13 @@ mod tests {
         assert!(writes.fua_is_slow() && writes.forces);
         (0..200).for_each(|_| writes.finished(&took(Op::Write, true, 7)));
         assert!(!writes.fua_is_slow());
+        (0..200).for_each(|_| writes.finished(&took(Op::Read, false, 0)));
+        assert!(!writes.fua_is_slow(), "they were in sequence");
+        let mut fast = Written::default();
+        for _ in 0..32 {
+            fast.finished(&took(Op::Read, false, 0));
+            fast.finished(&took(Op::Write, true, 1));
+        }
+        assert!(fast.fua_is_slow(), "the medium is no disk");
     }
 }
