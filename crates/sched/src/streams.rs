@@ -170,7 +170,7 @@ impl Streams {
     }
 
     /// Returns whether a long run of writes is known whose client does not flush them.
-    pub(crate) fn any_long_run_of_writes(&self) -> bool {
+    pub(crate) fn any_long_unflushed_run(&self) -> bool {
         self.runs.values().any(|run| run.is_long && run.op == Op::Write && !run.is_flushed)
     }
 

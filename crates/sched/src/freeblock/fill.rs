@@ -212,7 +212,7 @@ impl Recent {
         self.sectors += sectors.get() as f64;
     }
 
-    /// The mean rate; below no other before any time has passed.
+    /// The mean rate; infinite or not a number before any time has passed.
     fn per_second(&mut self, now: Instant) -> f64 {
         self.advance(now);
         self.sectors / self.seconds

@@ -23,9 +23,10 @@
 //! tasks grew by 1.42 and 1.40 times the delay of the requests held at that moment.) A read in idle
 //! time affects only the requests held at its end.
 //!
-//! Unused balance is *saved* for the tail of a scan and for retries, which take time from clients
-//! outright. It is spent slowly, so that clients never lose more than `tail_share` of the drive's
-//! time at once.
+//! Unused balance is *saved* for the tail of a scan, for retries, and for scans that get little
+//! otherwise, which take time from clients outright. For the tail and for retries it is spent
+//! slowly, so that clients never lose more than `tail_share` of the drive's time at once; for the
+//! others as fast as the bound allows, if that is more.
 //!
 //! Worked example, 1 %, four clients: a hundred responses of 8 ms bring 7.9 ms. A gap is missed by
 //! a revolution of 6 ms. The next four responses are charged 6, 4.5, 3.4 and 2.5 ms, and all later

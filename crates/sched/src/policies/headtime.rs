@@ -476,7 +476,7 @@ impl Policy for Headtime {
         view.belief.takes_into_cache(Op::Write)
             && !written.fua_is_slow()
             && streams.is_at_random(write)
-            && (written.are_flushed_soon(held) && !streams.any_long_run_of_writes() || waits())
+            && (written.are_flushed_soon(held) && !streams.any_long_unflushed_run() || waits())
     }
 
     fn enforces_limits(&self) -> bool {
