@@ -97,11 +97,15 @@ impl DriveProfile {
     }
 
     fn check_time(&self, key: &str, value: f64, max: f64) -> Result<(), ProfileError> {
-        if (0.0..=max).contains(&value) {
+        if is_time(value, max) {
             return Ok(());
         }
         Err(self.refuse(key, value, format!("a number from 0 to {max}"), "correct it"))
     }
+}
+
+fn is_time(value: f64, max: f64) -> bool {
+    (0.0..=max).contains(&value)
 }
 
 /// The error of a key of this table.
