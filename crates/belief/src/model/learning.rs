@@ -295,7 +295,8 @@ impl Actuator {
                     let tolerance = 5.0 * self.spindle.expected_error_turns(media_end);
                     let (locations, angles) = (&self.map.locations, &self.map.angles);
                     let at_home = |lba| {
-                        locations.end_angle(lba).map_or(home, |angle| angle + angles.offset(lba))
+                        let other = if lba == last { None } else { locations.end_angle(lba) };
+                        other.map_or(home, |angle| angle + angles.offset(lba))
                     };
                     let seen = self.period.angle_at(media_end, phase);
                     self.map.moved.take(extent, seen, at_home, tolerance, predicted)
