@@ -69,7 +69,10 @@ impl Ledger {
 
     fn settle(&mut self, now: Instant) {
         let mut passed = now.saturating_since(self.cursor);
-        self.cursor = self.cursor.max(now);
+        if passed.is_zero() {
+            return;
+        }
+        self.cursor = now;
         let spent = &mut self.spent;
         if self.access != [Nanos::ZERO; 3] {
             for (left, part) in self.access.iter_mut().zip([
