@@ -127,9 +127,9 @@ impl ArmStates {
         self.states.get_mut(arm)
     }
 
-    pub(crate) fn enter(&mut self, queued: Queued) {
-        self.on_several += usize::from(self.is_on_several(&queued));
-        if let Some(state) = self.serving(&queued) {
+    pub(crate) fn enter(&mut self, queued: &Queued) {
+        self.on_several += usize::from(self.is_on_several(queued));
+        if let Some(state) = self.serving(queued) {
             state.queue.insert(queued);
         }
     }

@@ -237,23 +237,23 @@ impl Queue {
         &self.slots[slot.0 as usize]
     }
 
-    pub(crate) fn insert(&mut self, queued: Queued) {
+    pub(crate) fn insert(&mut self, queued: &Queued) {
         let ticket = queued.ticket;
         if self.by_arrival.last().is_some_and(|last| ticket <= last.ticket()) {
             assert!(self.slot_of(ticket).is_none(), "ticket {} is queued twice", ticket.0);
         }
-        let slot = self.put(queued);
+        let slot = self.put(*queued);
         self.by_arrival.insert(Key::arrived(ticket, slot));
         if let Some(by_lba) = self.by_lba.get_mut() {
-            by_lba.insert(lba_key(&queued, slot));
+            by_lba.insert(lba_key(queued, slot));
         }
         if let Some(by_cylinder) = self.by_cylinder.get_mut() {
-            by_cylinder.insert(cylinder_key(&queued, slot));
+            by_cylinder.insert(cylinder_key(queued, slot));
         }
         if let Some(by_volume) = self.by_volume.get_mut() {
-            by_volume.insert(volume_key(&queued, slot));
+            by_volume.insert(volume_key(queued, slot));
         }
-        self.enter_deadline_orders(&queued, slot);
+        self.enter_deadline_orders(queued, slot);
     }
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Queued> {
@@ -535,7 +535,7 @@ mod tests {
         let mut queue = Queue::default();
         for entry in [queued(2, 10, 1, Some(7)), queued(0, 10, 1, Some(7)), queued(1, 10, 1, None)]
         {
-            queue.insert(entry);
+            queue.insert(&entry);
         }
         assert_eq!(tickets(queue.from_lba(Lba::new(10))), [0, 1, 2]);
         assert_eq!(tickets(queue.below_lba(Lba::new(11))), [2, 1, 0]);
@@ -548,8 +548,8 @@ mod tests {
     #[test]
     fn a_deadline_that_changes_moves_the_request_in_the_order_of_deadlines() {
         let mut queue = Queue::default();
-        queue.insert(queued(0, 0, 0, None));
-        queue.insert(queued(1, 1, 0, Some(5)));
+        queue.insert(&queued(0, 0, 0, None));
+        queue.insert(&queued(1, 1, 0, Some(5)));
         assert!(queue.set_deadline(Ticket(0), Some(Instant::from_ns(4))));
         assert!(!queue.set_deadline(Ticket(0), Some(Instant::from_ns(4))));
         assert!(!queue.set_deadline(Ticket(9), None), "no request has this ticket");
@@ -585,7 +585,7 @@ mod tests {
                     prop_assert_eq!(queue.volumes().count(), ticket.min(3));
                     prop_assert!(queue.with_deadline().count() <= ticket);
                 }
-                queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));
+                queue.insert(&queued(ticket as u64, *lba, *cylinder, *deadline));
                 left.push((ticket as u64, *lba, *cylinder, deadline.unwrap_or(u64::MAX)));
             }
             for (ticket, _) in gone.iter().enumerate().filter(|(_, gone)| **gone) {

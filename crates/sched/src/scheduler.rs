@@ -284,9 +284,9 @@ impl Scheduler {
                 self.cached.truncate(CACHED - 1);
                 self.cached.push(queued.ticket);
             }
-            self.queue.insert(queued);
-            self.shares.enter(self.now, queued);
-            self.arms.enter(queued);
+            self.queue.insert(&queued);
+            self.shares.enter(self.now, &queued);
+            self.arms.enter(&queued);
         } else {
             self.own.push_back(queued);
         }

@@ -308,7 +308,7 @@ mod tests {
             };
             let target =
                 Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO };
-            queue.insert(Queued {
+            queue.insert(&Queued {
                 ticket: Ticket(ticket),
                 request,
                 submitted,

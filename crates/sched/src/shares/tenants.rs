@@ -261,7 +261,7 @@ impl Shares {
     ) {
         if !self.kept {
             self.kept = true;
-            waiting.for_each(|queued| self.enter(now, *queued));
+            waiting.for_each(|queued| self.enter(now, queued));
             for_flush.iter().for_each(|queued| self.flush_waits(now, queued.request.tenant()));
         }
     }
@@ -280,7 +280,7 @@ impl Shares {
     }
 
     /// Takes a request in that may go.
-    pub(crate) fn enter(&mut self, now: Instant, queued: Queued) {
+    pub(crate) fn enter(&mut self, now: Instant, queued: &Queued) {
         if self.kept {
             self.tenant_mut(now, queued.request.tenant()).queue.insert(queued);
         }
