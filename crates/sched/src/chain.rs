@@ -37,10 +37,11 @@ pub(crate) struct DeadlineChain {
     root: u32,
 }
 
+/// One cache line: a path through a long chain is one miss for each node.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Node {
     key: ChainKey,
-    heap: u64,
     left: u32,
     right: u32,
     own: Span,
@@ -127,14 +128,13 @@ impl DeadlineChain {
 
     pub(crate) fn insert(&mut self, slot: Slot, key: ChainKey, worst: Nanos) {
         let own = Span::of(key.0, worst);
-        let heap = hash(key.2.0);
-        let node = Node { key, heap, left: NONE, right: NONE, own, all: own };
+        let node = Node { key, left: NONE, right: NONE, own, all: own };
         let index = slot.number();
         while self.nodes.len() <= index as usize {
             self.nodes.push(node);
         }
         self.nodes[index as usize] = node;
-        self.root = self.insert_under(self.root, index);
+        self.root = self.insert_under(self.root, index, heap(&key));
     }
 
     /// Removes a request that is in the chain.
@@ -185,21 +185,21 @@ impl DeadlineChain {
         at
     }
 
-    fn insert_under(&mut self, at: u32, new: u32) -> u32 {
+    fn insert_under(&mut self, at: u32, new: u32, new_heap: u64) -> u32 {
         if at == NONE {
             return new;
         }
-        let (node, inserted) = (self.nodes[at as usize], self.nodes[new as usize]);
-        if inserted.heap > node.heap {
-            let (left, right) = self.split(at, &inserted.key);
+        let (node, key) = (self.nodes[at as usize], self.nodes[new as usize].key);
+        if new_heap > heap(&node.key) {
+            let (left, right) = self.split(at, &key);
             let top = &mut self.nodes[new as usize];
             (top.left, top.right) = (left, right);
             return self.update(new);
         }
-        if inserted.key < node.key {
-            self.nodes[at as usize].left = self.insert_under(node.left, new);
+        if key < node.key {
+            self.nodes[at as usize].left = self.insert_under(node.left, new, new_heap);
         } else {
-            self.nodes[at as usize].right = self.insert_under(node.right, new);
+            self.nodes[at as usize].right = self.insert_under(node.right, new, new_heap);
         }
         self.update(at)
     }
@@ -243,7 +243,7 @@ impl DeadlineChain {
         if first == NONE || second == NONE {
             return if first == NONE { second } else { first };
         }
-        if self.nodes[first as usize].heap > self.nodes[second as usize].heap {
+        if heap(&self.nodes[first as usize].key) > heap(&self.nodes[second as usize].key) {
             let right = self.nodes[first as usize].right;
             self.nodes[first as usize].right = self.merge(right, second);
             self.update(first)
@@ -255,9 +255,10 @@ impl DeadlineChain {
     }
 }
 
-/// SplitMix64: neighboring tickets get unrelated numbers.
-fn hash(ticket: u64) -> u64 {
-    let mut mixed = ticket.wrapping_add(0x9E37_79B9_7F4A_7C15);
+/// The place of a request in the heap order: SplitMix64 of its ticket, so that neighbors get
+/// unrelated numbers.
+fn heap((_, _, ticket): &ChainKey) -> u64 {
+    let mut mixed = ticket.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
