@@ -1,5 +1,8 @@
 //! What the scheduler knows of the drive beside positions: [`DriveTraits`], the caller's
-//! [`QueueLimits`], and [`Outstanding`] commands.
+//! [`QueueLimits`], and its outstanding [`Commands`].
+
+use alloc::vec::Vec;
+use core::ops::Deref;
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -56,6 +59,94 @@ impl PredictedService {
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.overhead + self.seek + self.rotation + self.transfer
+    }
+}
+
+/// The commands at the drive, in the order they were sent; each is an [`Outstanding`].
+///
+/// What a decision needs of all of them is kept beside: reading it from each of many commands costs
+/// more than the rest of the decision.
+#[derive(Clone, Debug, Default)]
+pub struct Commands {
+    commands: Vec<Outstanding>,
+    worst: Nanos,
+    /// The deadlines that a policy with a chain protects, in any order.
+    deadlines: Vec<(Ticket, Instant)>,
+}
+
+impl Commands {
+    /// The sum of their worst-case service times.
+    #[must_use]
+    pub fn worst(&self) -> Nanos {
+        self.worst
+    }
+
+    /// The deadlines of their requests that count for a policy that guarantees deadlines, in any
+    /// order.
+    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Instant> {
+        self.deadlines.iter().map(|(_, due)| *due)
+    }
+
+    pub(crate) fn push(&mut self, command: Outstanding) {
+        self.count(&command);
+        self.commands.push(command);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Outstanding {
+        let command = self.commands.remove(index);
+        self.worst -= command.worst;
+        for queued in &command.requests {
+            let place = self.deadlines.iter().position(|(ticket, _)| *ticket == queued.ticket);
+            place.map(|place| self.deadlines.swap_remove(place));
+        }
+        command
+    }
+
+    /// Changes each command.
+    pub(crate) fn change(&mut self, change: impl FnMut(&mut Outstanding)) {
+        let mut commands = core::mem::take(self).commands;
+        commands.iter_mut().for_each(change);
+        *self = commands.into_iter().collect();
+    }
+
+    /// Checks that what is kept beside the commands is what they say.
+    ///
+    /// # Panics
+    /// When it is not: a fault of this module.
+    pub(crate) fn self_check(&self) {
+        let by_ticket = |commands: &Self| {
+            let mut deadlines = commands.deadlines.clone();
+            deadlines.sort_unstable();
+            deadlines
+        };
+        let again: Self = self.commands.iter().cloned().collect();
+        assert_eq!(
+            (self.worst, by_ticket(self)),
+            (again.worst, by_ticket(&again)),
+            "worst cases or deadlines of the commands at the drive"
+        );
+    }
+
+    fn count(&mut self, command: &Outstanding) {
+        self.worst += command.worst;
+        let due = |queued: &Queued| Some((queued.ticket, queued.protected_deadline()?));
+        self.deadlines.extend(command.requests.iter().filter_map(due));
+    }
+}
+
+impl Deref for Commands {
+    type Target = [Outstanding];
+
+    fn deref(&self) -> &[Outstanding] {
+        &self.commands
+    }
+}
+
+impl FromIterator<Outstanding> for Commands {
+    fn from_iter<I: IntoIterator<Item = Outstanding>>(commands: I) -> Self {
+        let mut all = Self::default();
+        commands.into_iter().for_each(|command| all.push(command));
+        all
     }
 }
 

@@ -42,7 +42,7 @@ pub use background::{
 pub use command::{
     Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome, Waits,
 };
-pub use drive::{DriveTraits, Outstanding, PredictedService, QueueLimits};
+pub use drive::{Commands, DriveTraits, Outstanding, PredictedService, QueueLimits};
 pub use freeblock::{FillSettings, IdleSettings, PendingSectors, ReadAhead};
 pub use policies::POLICIES;
 pub use policies::auto::{

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::arms::{ArmState, Arms, LastAccess};
 use crate::command::{Finished, HoldReason, Waits};
-use crate::drive::Outstanding;
+use crate::drive::{Commands, Outstanding};
 use crate::policies::auto::PolicySwitch;
 use crate::positioning::{
     Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
@@ -31,7 +31,7 @@ pub struct View<'a> {
     /// The eligible requests, in every order that is kept.
     pub queue: &'a Queue,
     /// Commands at the drive, in the order they were sent.
-    pub outstanding: &'a [Outstanding],
+    pub outstanding: &'a Commands,
     /// The drive model: positions and times.
     pub belief: &'a dyn Positioning,
     /// The mean response time of recent reads and writes that succeeded; zero before the first.
@@ -74,7 +74,7 @@ impl<'a> View<'a> {
 
 impl View<'_> {
     /// The same view of one of several arms, which has these commands.
-    pub(crate) fn of_arm<'b>(&'b self, arm: usize, commands: &'b [Outstanding]) -> View<'b> {
+    pub(crate) fn of_arm<'b>(&'b self, arm: usize, commands: &'b Commands) -> View<'b> {
         let ArmState { queue, last } = &self.arms[arm];
         View {
             queue,
@@ -88,7 +88,7 @@ impl View<'_> {
     }
 
     /// The commands of one of several arms.
-    pub(crate) fn commands_of_arm(&self, arm: usize) -> Vec<Outstanding> {
+    pub(crate) fn commands_of_arm(&self, arm: usize) -> Commands {
         let arms = self.belief.arms();
         let serves = |command: &&Outstanding| {
             let target = &command.target;
@@ -145,8 +145,7 @@ impl View<'_> {
     pub fn outstanding_until(&self) -> Instant {
         let Some(oldest) = self.outstanding.first() else { return self.now };
         let since = self.last.finished.max(oldest.dispatched);
-        let worst: Nanos = self.outstanding.iter().map(|command| command.worst).sum();
-        (since + worst).max(self.now)
+        (since + self.outstanding.worst()).max(self.now)
     }
 
     /// The cost of sending `queued` now.

@@ -50,7 +50,7 @@ use self::idle_time::IdleTime;
 use crate::account::Accounts;
 use crate::arms::{ArmStates, LastAccess};
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
-use crate::drive::{DriveTraits, Outstanding, QueueLimits};
+use crate::drive::{Commands, DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
 use crate::ids::Ids;
 use crate::overlap::OverlapOrder;
@@ -88,7 +88,7 @@ pub struct Scheduler {
     own_went_last: bool,
     /// Flushes, and completed writes that become durable only by one.
     flushes: Vec<Queued>,
-    outstanding: Vec<Outstanding>,
+    outstanding: Commands,
     /// Requests at the drive that were cancelled: they complete unreported.
     cancelled: Vec<Ticket>,
     /// Disk time already charged for requests that continue after a command: parts of failed
@@ -160,7 +160,7 @@ impl Scheduler {
             flushed_last: false,
             own_went_last: false,
             flushes: Vec::new(),
-            outstanding: Vec::new(),
+            outstanding: Commands::default(),
             cancelled: Vec::new(),
             charged_before: BTreeMap::new(),
             arms,

@@ -98,19 +98,14 @@ impl CdsScan {
             Some(key) => chain.allows_without(&key, after),
             None => chain.allows(after),
         };
-        let next = match chain.first_in_sweep(from) {
-            Some(urgent) if !holds => view.queue.at(urgent),
-            _ => in_sweep,
-        };
+        let urgent = if holds { None } else { chain.first_in_sweep(from) };
+        let next = urgent.map_or(in_sweep, |urgent| view.queue.at(urgent));
         // A command at the drive is not delayed beyond its deadline, but by one with a deadline as
         // early. What is late already cannot be endangered.
-        let at_drive = || view.outstanding.iter().flat_map(|command| &command.requests);
-        let due = at_drive().filter_map(Queued::protected_deadline).filter(|due| *due >= view.now);
         let own = next.protected_deadline().unwrap_or(Instant::NEVER);
-        match due.min() {
-            Some(due) if due < own && due < until + next.worst => None,
-            _ => Some(next),
-        }
+        let endangered = view.now..own.min(until + next.worst);
+        let withheld = view.outstanding.deadlines().any(|due| endangered.contains(&due));
+        (!withheld).then_some(next)
     }
 }
 

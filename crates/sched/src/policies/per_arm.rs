@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::arms::Arms;
 use crate::command::{Finished, Waits};
-use crate::drive::Outstanding;
+use crate::drive::Commands;
 use crate::policies::auto::PolicySwitch;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Positioning, Target};
@@ -64,8 +64,8 @@ impl PerArm {
 
     /// The arms with requests and room for a command, the one with the fewest commands first, each
     /// with its commands.
-    fn with_room(&self, view: &View<'_>) -> SmallVec<[(usize, Vec<Outstanding>); 2]> {
-        let mut open: SmallVec<[(usize, Vec<Outstanding>); 2]> = SmallVec::new();
+    fn with_room(&self, view: &View<'_>) -> SmallVec<[(usize, Commands); 2]> {
+        let mut open: SmallVec<[(usize, Commands); 2]> = SmallVec::new();
         for (arm, instance) in self.by_arm.iter().enumerate() {
             if view.arms[arm].queue.is_empty() {
                 continue;

@@ -11,6 +11,7 @@ impl Scheduler {
     /// When they do not agree: a fault of this module.
     pub fn self_check(&self) {
         self.queue.self_check();
+        self.outstanding.self_check();
         self.arms.self_check(&self.queue);
         self.shares.self_check(
             &self.queue,
@@ -96,7 +97,7 @@ impl Scheduler {
             return;
         };
         fill.self_check();
-        for command in &self.outstanding {
+        for command in self.outstanding.iter() {
             assert_eq!(
                 command.job.is_some(),
                 command.background.is_some(),

@@ -45,12 +45,11 @@ impl Scheduler {
             }
         };
         let elsewhere = self.waiting.values_mut().chain(&mut self.own).chain(&mut self.flushes);
-        let at_drive = self.outstanding.iter_mut();
         elsewhere.for_each(|Queued { target, .. }| again(target));
-        for command in at_drive {
+        self.outstanding.change(|command| {
             again(&mut command.target);
             command.requests.iter_mut().for_each(|queued| again(&mut queued.target));
-        }
+        });
         let next = self.last.head.next_lba;
         if next.get() > 0 {
             let place = belief.target(Op::Read, Extent::from_numbers(next.get() - 1, 1)).end;

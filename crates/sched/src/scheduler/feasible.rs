@@ -139,7 +139,7 @@ impl Scheduler {
         let worst = |target: &Target| worst_of(policy, belief, now, target);
         let elsewhere = self.waiting.values_mut().chain(&mut self.own);
         elsewhere.for_each(|queued| queued.worst = worst(&queued.target));
-        self.outstanding.iter_mut().for_each(|command| command.worst = worst(&command.target));
+        self.outstanding.change(|command| command.worst = worst(&command.target));
     }
 
     /// Counts a guaranteed request that has completed after its deadline.

@@ -75,14 +75,15 @@ impl Scheduler {
             return;
         }
         let same = |queued: &&mut Queued| queued.ticket == ticket;
-        let found = (self.waiting.get_mut(&ticket))
-            .or_else(|| self.own.iter_mut().find(same))
-            .or_else(|| {
-                self.outstanding
-                    .iter_mut()
-                    .flat_map(|command| command.requests.iter_mut())
-                    .find(same)
-            });
-        found.expect("a request that others wait for is held").deadline = deadline;
+        let waits = self.waiting.get_mut(&ticket).or_else(|| self.own.iter_mut().find(same));
+        let mut found = false;
+        let mut change = |queued: &mut Queued| (queued.deadline, found) = (deadline, true);
+        match waits {
+            Some(queued) => change(queued),
+            None => self.outstanding.change(|command| {
+                command.requests.iter_mut().filter(same).for_each(&mut change);
+            }),
+        }
+        assert!(found, "a request that others wait for is held");
     }
 }
