@@ -583,6 +583,27 @@ fn clients_that_read_and_write_in_sequence_have_turns() {
     assert!(own > 1.5 * sweep, "{own} of {sweep}");
 }
 
+/// The drive takes their writes into its cache, and destages them when it has to, not between two
+/// reads.
+#[test]
+fn logs_and_recorders_cost_random_clients_little() {
+    let recorder = "{ arrivals = { kind = 'constant', rate = 15.0 }, reads = 0.0, \
+        size = '256KiB', range = '0%..20%', run = { kind = 'sequential' } }";
+    let writers = "{ clients = 4, think = '20ms', reads = 0.0, size = '64KiB', \
+        range = '0%..5%', run = { kind = 'sequential' } }";
+    let flushing = "{ clients = 16, reads = 0.7, size = '8KiB', range = '20%..100%', \
+        flush_every = 4 }";
+    let mixed = "{ clients = 16, reads = 0.7, size = '8KiB', range = '20%..100%' }";
+    let readers = "{ clients = 8, size = '8KiB', range = '20%..100%' }";
+    for (writer, clients, part) in
+        [(recorder, flushing, 0.95), (recorder, mixed, 0.95), (writers, readers, 0.9)]
+    {
+        let rate = |policy| rates_under(policy, "nearline-20tb", &[writer, clients])[1];
+        let (own, elevator) = (rate("headtime"), rate("mq-deadline"));
+        assert!(own > part * elevator, "{own} of {elevator}");
+    }
+}
+
 /// Two write into the drive's cache as fast as it takes them.
 #[test]
 fn writes_beside_the_turns_are_no_more_than_their_part() {

@@ -156,6 +156,14 @@ const DRIVE_ORDERS: core::ops::Range<usize> = 6..40;
 /// percentile that is 16 % shorter.
 const LATE_RESPONSES: u64 = 5;
 
+/// The share of the drive's time up to which slow writers take it from others in any turn, when it
+/// destages each of their writes by itself. Measured on `nearline-20tb` with 8 random clients: a
+/// recorder of 15 writes/s needs 0.18, and nobody loses 1 %.
+const FEW_SLOW: f64 = 0.25;
+/// The share from which on it is to gather their writes: with less, one command at a time costs
+/// less. Measured as above: 4 recorders of 15 writes/s need 0.7.
+const MANY_SLOW: f64 = 1.0;
+
 /// The maximum period, used where short runs would cost a sequential volume more than a twentieth
 /// of its time (P5 section 2.4: granularity).
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
@@ -276,7 +284,24 @@ impl Headtime {
             && (self.streams.has_time_to_spare(view)
                 || self.streams.destages_with_others(tenant_of(view, queued), queued)
                 || self.streams.has_used_less_than_turn(tenant_of(view, queued), queued)
+                || self.passes_slow_write(view, queued)
                 || self.is_of_only_run(view, queued))
+    }
+
+    /// Returns whether a write of a slow writer goes into the drive's cache beside the turns: the
+    /// drive gathers such writes, or destages so few that they cost others little.
+    fn passes_slow_write(&self, view: &View<'_>, queued: &Queued) -> bool {
+        let streams = self.streams.streams();
+        streams.is_of_slow_writer(&queued.request, view.now)
+            && (streams.slow_writers(view.now).is_some_and(|time| time <= FEW_SLOW)
+                || self.gathers_slow_writes(view))
+    }
+
+    /// Returns whether the drive is to gather the writes of slow writers in its cache: between two
+    /// commands it destages them, unless it has another command already.
+    fn gathers_slow_writes(&self, view: &View<'_>) -> bool {
+        let time = self.streams.streams().slow_writers(view.now);
+        time.is_some_and(|time| time >= MANY_SLOW || self.best.written().are_forced())
     }
 
     /// Returns whether all requests held are of the run of this one, and no other has its turn:
@@ -298,6 +323,7 @@ impl Headtime {
         let held = (view.queue.len() + view.outstanding.len()) / view.arm_count();
         DRIVE_ORDERS.contains(&held)
             && !self.best.written().are_forced()
+            && !self.streams.streams().any_deadline()
             && !self.best.written().are_most()
             && !view.shares.any_terms()
             && view.queue.with_deadline().next().is_none()
@@ -306,10 +332,14 @@ impl Headtime {
 
     /// Returns whether writes wait for room in the drive's cache, and all requests are at random.
     fn is_at_random_with_full_cache(&self, view: &View<'_>) -> bool {
-        let at_random = |queued: &Queued| self.streams.streams().is_at_random(&queued.request);
+        let streams = self.streams.streams();
+        let at_random = |queued: &Queued| {
+            streams.is_at_random(&queued.request)
+                || streams.is_of_slow_writer(&queued.request, view.now)
+        };
         self.best.written().cache(view) == WriteCache::FullOrNone
             && view.belief.takes_into_cache(Op::Write)
-            && !self.streams.streams().any_long_run()
+            && !streams.any_long_run(view.now)
             && view.queue.by_arrival().take(OLDEST).all(at_random)
     }
 
@@ -465,6 +495,7 @@ impl Policy for Headtime {
             return if any_late { view.outstanding.len().max(1) } else { usize::MAX };
         }
         let beside = |command: &&Outstanding| self.is_beside_arm(view, command);
+        let moving = if self.gathers_slow_writes(view) { moving.max(2) } else { moving };
         moving + view.outstanding.iter().filter(beside).count()
     }
 
@@ -476,7 +507,8 @@ impl Policy for Headtime {
         view.belief.takes_into_cache(Op::Write)
             && !written.fua_is_slow()
             && streams.is_at_random(write)
-            && (written.are_flushed_soon(held) && !streams.any_long_unflushed_run() || waits())
+            && (written.are_flushed_soon(held) && !streams.any_long_unflushed_run(view.now)
+                || waits())
     }
 
     fn enforces_limits(&self) -> bool {
@@ -518,7 +550,11 @@ impl Policy for Headtime {
             self.mean_response.add(finished);
             self.unhurried.charge(finished);
         }
-        self.best.finished(finished);
+        // The writes of a log or a recorder extend what the cache holds, also when it is full.
+        let streams = self.streams.streams();
+        if !streams.is_of_slow_writer(&finished.request, finished.finished) {
+            self.best.finished(finished);
+        }
         self.turns.finished(finished);
         self.streams.finished(finished);
     }
