@@ -146,8 +146,8 @@ const RUNS: usize = 256;
 /// A run is long, and an owner, once it has used the time of so many changes to another owner
 /// (guess: a shorter one costs others less than turns do).
 const LONG_CHANGES: u64 = 2;
-/// Slow writers are too many with this share (guess: measured on `nearline-20tb` beside 8 random
-/// clients, 4 writers of 48 writes/s need 2.4 and lose with turns, 20 of 15 need 4 and gain).
+/// Slow writers are too many from this share on. Measured on `nearline-20tb` beside 8 random
+/// clients: 4 writers of 48 writes/s need 2.4 and lose with turns, 20 of 15 need 4 and gain.
 const MAX_SLOW: f64 = 3.0;
 /// A run without requests for this long has ended (guess: longer than any pace of a recorder).
 const FORGOTTEN: Nanos = Nanos::from_secs(5);
