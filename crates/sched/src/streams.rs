@@ -75,8 +75,6 @@ struct Run {
     is_flushed: bool,
     /// True if its last request has a deadline.
     has_deadline: bool,
-    /// True if its next request is not worth waiting for.
-    is_slow: bool,
     /// Its completions that no later request of it answers.
     unanswered: u32,
     requests: u32,
@@ -131,6 +129,8 @@ pub(crate) struct Streams {
     destaging: Destaging<Owner>,
     /// The cost of a change to another owner, once it is known.
     change: Option<Nanos>,
+    /// The time at which runs that are over are forgotten next.
+    next_forgotten: Instant,
 }
 
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
@@ -174,16 +174,16 @@ impl Streams {
     }
 
     /// Returns whether any long run is known, but for those of slow writers.
-    pub(crate) fn any_long_run(&self, now: Instant) -> bool {
-        let slow = self.slow_writers(now).is_some();
-        self.runs.values().any(|run| run.is_long && !(slow && run.is_of_slow_writer()))
+    pub(crate) fn any_long_run(&self) -> bool {
+        let slow = self.slow_writers().is_some();
+        self.runs.values().any(|run| run.is_long && !(slow && self.is_slow_writers(run)))
     }
 
     /// Returns whether a long run of writes is known whose client neither flushes them nor is slow.
-    pub(crate) fn any_long_unflushed_run(&self, now: Instant) -> bool {
-        let slow = self.slow_writers(now).is_some();
-        let writes = |run: &Run| run.op == Op::Write && !run.is_flushed && !(slow && run.is_slow);
-        self.runs.values().any(|run| run.is_long && writes(run))
+    pub(crate) fn any_long_unflushed_run(&self) -> bool {
+        let slow = self.slow_writers().is_some();
+        let writes = |run: &Run| run.is_long && run.op == Op::Write && !run.is_flushed;
+        self.runs.values().any(|run| writes(run) && !(slow && self.is_slow_writers(run)))
     }
 
     /// Returns whether any run with deadlines is known.
@@ -193,8 +193,8 @@ impl Streams {
 
     /// The share of the drive's time that slow writers need if it moves to each of their writes;
     /// `None` if there are none, or so many that only turns leave time for others.
-    pub(crate) fn slow_writers(&self, now: Instant) -> Option<f64> {
-        let slow = |run: &&Run| run.is_of_slow_writer() && now < run.last + FORGOTTEN;
+    pub(crate) fn slow_writers(&self) -> Option<f64> {
+        let slow = |run: &&Run| self.is_slow_writers(run);
         let each = self.runs.values().filter(slow).filter_map(|run| {
             let (mean_ns, _) = run.account.think.mean_ns?;
             Some(self.change?.as_ns() as f64 / mean_ns)
@@ -204,9 +204,16 @@ impl Streams {
 
     /// Returns whether a request belongs to a run of a slow writer: a log or a recorder, which
     /// pauses so long after each write that the next is not worth waiting for.
-    pub(crate) fn is_of_slow_writer(&self, request: &Request, now: Instant) -> bool {
+    pub(crate) fn is_of_slow_writer(&self, request: &Request) -> bool {
         let run = self.run_of(request.id).and_then(|id| self.runs.get(&id));
-        run.is_some_and(Run::is_of_slow_writer) && self.slow_writers(now).is_some()
+        run.is_some_and(|run| self.is_slow_writers(run)) && self.slow_writers().is_some()
+    }
+
+    /// Returns whether a run consists of writes, the next of which is not worth waiting for.
+    fn is_slow_writers(&self, run: &Run) -> bool {
+        let think = &run.account.think;
+        let is_slow = |change| !think.has_ended() && think.worth(change).is_none();
+        run.op == Op::Write && self.change.is_some_and(is_slow)
     }
 
     /// The owner of a queued request.
@@ -428,6 +435,10 @@ impl Streams {
 
     /// Notes a request, and the run that it belongs to.
     pub(crate) fn submitted(&mut self, now: Instant, request: &Request) {
+        if now >= self.next_forgotten {
+            self.forget(now);
+            self.next_forgotten = now + FORGOTTEN / 5;
+        }
         if request.op == Op::Discard {
             return;
         }
@@ -614,7 +625,7 @@ impl Streams {
         habits.reached(requests as usize);
         let (needed, think) = (habits.needed(), habits.think);
         let (requests, length) = (requests + 1, length + len.get());
-        if requests < needed || !self.has_room(now) {
+        if requests < needed || !self.has_room() {
             let candidate = Candidate { volume, op, kind, end, requests, length, last: now };
             self.candidates[place_of(volume, end)] = Some(candidate);
             return None;
@@ -630,7 +641,6 @@ impl Streams {
             any_finished: true,
             is_flushed: false,
             has_deadline: false,
-            is_slow: false,
             unanswered: 0,
             requests,
             stream: request.stream,
@@ -698,7 +708,6 @@ impl Streams {
         let Some(run) = self.runs.get_mut(&id) else { return };
         run.account.think.finished(finished);
         run.unanswered += 1;
-        run.is_slow = change.is_some_and(|change| run.account.think.worth(change).is_none());
         let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| run.held.is_empty()) else {
             return;
         };
@@ -731,9 +740,8 @@ impl Streams {
         self.ends.insert((run.volume, run.op, run.end), into);
     }
 
-    /// Returns whether there is room for another run, after those that are over are forgotten; if
-    /// there are too many, the one that was idle longest is.
-    fn has_room(&mut self, now: Instant) -> bool {
+    /// Forgets the runs that are over.
+    fn forget(&mut self, now: Instant) {
         let Self { runs, ends, last_of, .. } = self;
         runs.retain(|_, run| {
             let stays = !run.held.is_empty() || now < run.last + FORGOTTEN;
@@ -743,6 +751,12 @@ impl Streams {
             stays
         });
         last_of.retain(|_, run| runs.contains_key(run));
+    }
+
+    /// Returns whether there is room for another run; if there are too many, the one that was idle
+    /// longest is forgotten.
+    fn has_room(&mut self) -> bool {
+        let Self { runs, ends, .. } = self;
         if runs.len() < RUNS {
             return true;
         }
@@ -756,10 +770,6 @@ impl Streams {
 }
 
 impl Run {
-    fn is_of_slow_writer(&self) -> bool {
-        self.op == Op::Write && self.is_slow
-    }
-
     /// Returns whether it is long and its requests come without completions in between.
     fn is_in_bulk(&self) -> bool {
         self.is_long && self.op == Op::Write && !self.is_paced() && !self.held.is_empty()
@@ -916,7 +926,11 @@ mod tests {
             }
             let next = write(40 * writers, 0);
             streams.submitted(now, &next);
-            (streams.is_of_slow_writer(&next, now), streams.slow_writers(now))
+            let is_slow = (streams.is_of_slow_writer(&next), streams.slow_writers());
+            streams.gone(next.id);
+            streams.ended(next.stream);
+            assert_eq!(streams.slow_writers(), None, "its process has ended");
+            is_slow
         };
         assert_eq!(after(Nanos::from_ms(50), 1), (true, Some(0.24)));
         assert_eq!(after(Nanos::from_ms(5), 1), (false, None), "it is worth a wait");
@@ -1074,6 +1088,24 @@ mod tests {
         assert!(streams.no_long_run_is_held());
     }
 
+    /// A long run with deadlines, and later a request at random.
+    #[test]
+    fn a_run_that_is_over_counts_no_more() {
+        let (mut streams, mut now) = (Streams::default(), Instant::ORIGIN);
+        for id in 0..20 {
+            let deadline = Some(now + Nanos::from_ms(250));
+            let write = Request { op: Op::Write, deadline, ..read(id, 8 * id, 8) };
+            streams.submitted(now, &write);
+            streams.finished(&finished(write, now, 5), Some(Nanos::from_ms(12)));
+            now += Nanos::from_ms(1);
+        }
+        let known = |s: &Streams| (s.any_long_run(), s.any_long_unflushed_run(), s.any_deadline());
+        assert_eq!(known(&streams), (true, true, true));
+        streams.submitted(now + FORGOTTEN, &read(99, 1 << 30, 8));
+        assert_eq!(known(&streams), (false, false, false));
+        streams.self_check();
+    }
+
     #[test]
     fn runs_are_forgotten_and_never_too_many() {
         let mut streams = Streams::default();
@@ -1084,7 +1116,7 @@ mod tests {
                 streams.submitted(now, &request(step));
                 streams.gone(RequestId(number * 3 + step));
             }
-            assert!(streams.runs.len() <= 65, "{}", streams.runs.len());
+            assert!(streams.runs.len() <= 78, "{}", streams.runs.len());
             streams.self_check();
         }
         let now = Instant::from_ns(u64::MAX / 2);

@@ -284,23 +284,23 @@ impl Headtime {
             && (self.streams.has_time_to_spare(view)
                 || self.streams.destages_with_others(tenant_of(view, queued), queued)
                 || self.streams.has_used_less_than_turn(tenant_of(view, queued), queued)
-                || self.passes_slow_write(view, queued)
+                || self.passes_slow_write(queued)
                 || self.is_of_only_run(view, queued))
     }
 
     /// Returns whether a write of a slow writer goes into the drive's cache beside the turns: the
     /// drive gathers such writes, or destages so few that they cost others little.
-    fn passes_slow_write(&self, view: &View<'_>, queued: &Queued) -> bool {
+    fn passes_slow_write(&self, queued: &Queued) -> bool {
         let streams = self.streams.streams();
-        streams.is_of_slow_writer(&queued.request, view.now)
-            && (streams.slow_writers(view.now).is_some_and(|time| time <= FEW_SLOW)
-                || self.gathers_slow_writes(view))
+        streams.is_of_slow_writer(&queued.request)
+            && (streams.slow_writers().is_some_and(|time| time <= FEW_SLOW)
+                || self.gathers_slow_writes())
     }
 
     /// Returns whether the drive is to gather the writes of slow writers in its cache: between two
     /// commands it destages them, unless it has another command already.
-    fn gathers_slow_writes(&self, view: &View<'_>) -> bool {
-        let time = self.streams.streams().slow_writers(view.now);
+    fn gathers_slow_writes(&self) -> bool {
+        let time = self.streams.streams().slow_writers();
         time.is_some_and(|time| time >= MANY_SLOW || self.best.written().are_forced())
     }
 
@@ -334,12 +334,11 @@ impl Headtime {
     fn is_at_random_with_full_cache(&self, view: &View<'_>) -> bool {
         let streams = self.streams.streams();
         let at_random = |queued: &Queued| {
-            streams.is_at_random(&queued.request)
-                || streams.is_of_slow_writer(&queued.request, view.now)
+            streams.is_at_random(&queued.request) || streams.is_of_slow_writer(&queued.request)
         };
         self.best.written().cache(view) == WriteCache::FullOrNone
             && view.belief.takes_into_cache(Op::Write)
-            && !streams.any_long_run(view.now)
+            && !streams.any_long_run()
             && view.queue.by_arrival().take(OLDEST).all(at_random)
     }
 
@@ -495,7 +494,7 @@ impl Policy for Headtime {
             return if any_late { view.outstanding.len().max(1) } else { usize::MAX };
         }
         let beside = |command: &&Outstanding| self.is_beside_arm(view, command);
-        let moving = if self.gathers_slow_writes(view) { moving.max(2) } else { moving };
+        let moving = if self.gathers_slow_writes() { moving.max(2) } else { moving };
         moving + view.outstanding.iter().filter(beside).count()
     }
 
@@ -507,8 +506,7 @@ impl Policy for Headtime {
         view.belief.takes_into_cache(Op::Write)
             && !written.fua_is_slow()
             && streams.is_at_random(write)
-            && (written.are_flushed_soon(held) && !streams.any_long_unflushed_run(view.now)
-                || waits())
+            && (written.are_flushed_soon(held) && !streams.any_long_unflushed_run() || waits())
     }
 
     fn enforces_limits(&self) -> bool {
@@ -552,7 +550,7 @@ impl Policy for Headtime {
         }
         // The writes of a log or a recorder extend what the cache holds, also when it is full.
         let streams = self.streams.streams();
-        if !streams.is_of_slow_writer(&finished.request, finished.finished) {
+        if !streams.is_of_slow_writer(&finished.request) {
             self.best.finished(finished);
         }
         self.turns.finished(finished);

@@ -64,7 +64,7 @@ impl Think {
         (!self.has_ended() && wait <= most).then_some(wait)
     }
 
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.ended && self.inherited < 0.5
     }
 
