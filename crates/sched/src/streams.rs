@@ -73,8 +73,8 @@ struct Run {
     any_finished: bool,
     /// True if its client sends flushes after requests of it.
     is_flushed: bool,
-    /// True if its last request has a deadline.
-    has_deadline: bool,
+    /// The time from the submission of its last request to the deadline of that.
+    deadline: Option<Nanos>,
     /// Its completions that no later request of it answers.
     unanswered: u32,
     requests: u32,
@@ -186,9 +186,9 @@ impl Streams {
         self.runs.values().any(|run| writes(run) && !(slow && self.is_slow_writers(run)))
     }
 
-    /// Returns whether any run with deadlines is known.
-    pub(crate) fn any_deadline(&self) -> bool {
-        self.runs.values().any(|run| run.has_deadline)
+    /// The shortest time to a deadline at the last submission of a run.
+    pub(crate) fn shortest_deadline(&self) -> Option<Nanos> {
+        self.runs.values().filter_map(|run| run.deadline).min()
     }
 
     /// The share of the drive's time that slow writers need if it moves to each of their writes;
@@ -640,7 +640,7 @@ impl Streams {
             paced: 1.0,
             any_finished: true,
             is_flushed: false,
-            has_deadline: false,
+            deadline: None,
             unanswered: 0,
             requests,
             stream: request.stream,
@@ -671,7 +671,7 @@ impl Streams {
         run.length += len.get();
         run.last = now;
         run.stream = request.stream;
-        run.has_deadline = request.deadline.is_some();
+        run.deadline = request.deadline.map(|deadline| deadline.saturating_since(now));
         let paced = f64::from(u8::from(core::mem::take(&mut run.any_finished)));
         run.paced += (paced - run.paced) / 16.0;
         self.held_of_long += usize::from(run.is_long);
@@ -1099,7 +1099,9 @@ mod tests {
             streams.finished(&finished(write, now, 5), Some(Nanos::from_ms(12)));
             now += Nanos::from_ms(1);
         }
-        let known = |s: &Streams| (s.any_long_run(), s.any_long_unflushed_run(), s.any_deadline());
+        let known = |s: &Streams| {
+            (s.any_long_run(), s.any_long_unflushed_run(), s.shortest_deadline().is_some())
+        };
         assert_eq!(known(&streams), (true, true, true));
         streams.submitted(now + FORGOTTEN, &read(99, 1 << 30, 8));
         assert_eq!(known(&streams), (false, false, false));
