@@ -595,13 +595,40 @@ fn logs_and_recorders_cost_random_clients_little() {
         flush_every = 4 }";
     let mixed = "{ clients = 16, reads = 0.7, size = '8KiB', range = '20%..100%' }";
     let readers = "{ clients = 8, size = '8KiB', range = '20%..100%' }";
-    for (writer, clients, part) in
-        [(recorder, flushing, 0.95), (recorder, mixed, 0.95), (writers, readers, 0.9)]
-    {
+    let timely = recorder.replace("reads = 0.0,", "reads = 0.0, deadline = '250ms',");
+    let beside = [
+        (recorder, flushing, 0.95),
+        (recorder, mixed, 0.95),
+        (&timely, mixed, 0.95),
+        (writers, readers, 0.9),
+    ];
+    for (writer, clients, part) in beside {
         let rate = |policy| rates_under(policy, "nearline-20tb", &[writer, clients])[1];
         let (own, elevator) = (rate("headtime"), rate("mq-deadline"));
         assert!(own > part * elevator, "{own} of {elevator}");
     }
+}
+
+/// The arms share the drive's cache: one destages for the writes of both.
+#[test]
+fn random_clients_on_two_arms_lose_little_to_the_drive_s_own_queue() {
+    for (clients, flush, part) in [(8, "", 0.96), (32, "", 0.96), (8, "flush_every = 16", 0.97)] {
+        let mixed = format!("{{ clients = {clients}, reads = 0.7, size = '8KiB', {flush} }}");
+        let rate = |policy| rates_under(policy, "exos-2x18", &[&mixed])[0];
+        let (own, firmware) = (rate("headtime"), rate("firmware"));
+        assert!(own > part * firmware, "{clients} {flush}: {own} of {firmware}");
+    }
+}
+
+/// A sequential reader that ends after 64 MiB.
+#[test]
+fn a_run_that_has_ended_costs_random_clients_nothing() {
+    let reader = "{ size = '1MiB', range = '5%..20%', run = { kind = 'sequential' }, \
+        bytes = '64MiB' }";
+    let mixed = "{ clients = 16, reads = 0.7, size = '8KiB', range = '20%..100%' }";
+    let alone = rates("nearline-20tb", &[mixed])[0];
+    let beside = rates("nearline-20tb", &[reader, mixed])[1];
+    assert!(beside > 0.97 * alone, "{beside} of {alone}");
 }
 
 /// Two write into the drive's cache as fast as it takes them.

@@ -10,7 +10,8 @@
 //!
 //! A drive with one arm, and one of which it is not known which arm serves an address, has one
 //! instance. So have a drive while volumes have shares, because disk time is not counted by arm,
-//! and policies that use shares whether there are any or not.
+//! one that is to order all requests itself, and policies that use shares whether there are any or
+//! not.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -59,7 +60,10 @@ impl PerArm {
 
     /// Returns whether the whole is decided for; in the view of one arm there are no arms.
     fn is_whole(&self, view: &View<'_>) -> bool {
-        self.by_arm.is_empty() || view.arms.is_empty() || view.shares.any_terms()
+        self.by_arm.is_empty()
+            || view.arms.is_empty()
+            || view.shares.any_terms()
+            || self.whole.depth(view) == usize::MAX
     }
 
     /// The arms with requests and room for a command, the one with the fewest commands first, each

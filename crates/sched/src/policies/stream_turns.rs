@@ -60,6 +60,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
@@ -99,8 +100,8 @@ pub(crate) struct StreamTurns {
     turns: BTreeMap<Option<Tenant>, Turn>,
     /// The short run that is served within a turn, by tenant.
     visits: BTreeMap<Option<Tenant>, Visit>,
-    /// The cost of a change to another owner; `None` before it is needed.
-    change: Option<Nanos>,
+    /// The cost of a change to another owner, once it is needed.
+    change: OnceCell<Nanos>,
     /// The earliest virtual time of an owner with queued requests at the last decision, by tenant.
     earliest: BTreeMap<Option<Tenant>, u64>,
     waits: Waits,
@@ -148,6 +149,11 @@ impl StreamTurns {
         &self.streams
     }
 
+    /// The cost of a change to another owner. No run is long before it is asked for.
+    pub(crate) fn change(&self, view: &View<'_>) -> Nanos {
+        *self.change.get_or_init(|| mean_positioning(view.belief))
+    }
+
     /// As [`crate::Policy::submitted`].
     pub(crate) fn submitted(&mut self, now: Instant, request: &Request) {
         self.streams.submitted(now, request);
@@ -155,7 +161,7 @@ impl StreamTurns {
 
     /// As [`crate::Policy::finished`].
     pub(crate) fn finished(&mut self, finished: &Finished) {
-        self.streams.finished(finished, self.change);
+        self.streams.finished(finished, self.change.get().copied());
     }
 
     /// As [`crate::Policy::cancelled`].
@@ -170,7 +176,7 @@ impl StreamTurns {
 
     /// As [`crate::Policy::belief_changed`].
     pub(crate) fn belief_changed(&mut self) {
-        self.change = None;
+        self.change = OnceCell::new();
     }
 
     /// The waits so far.
@@ -192,7 +198,7 @@ impl StreamTurns {
         if view.arm_count() > 1 {
             return StreamTurn::Anyone;
         }
-        let change = *self.change.get_or_insert_with(|| mean_positioning(view.belief));
+        let change = self.change(view);
         if self.has_time_to_spare(view) {
             self.end(tenant, view.now);
             return self.visit(tenant, view, change).unwrap_or(StreamTurn::Anyone);
@@ -296,7 +302,7 @@ impl StreamTurns {
     /// Returns whether the drive is idle often enough that nobody needs the time that turns save.
     /// While it destages writes it is not idle.
     pub(crate) fn has_time_to_spare(&self, view: &View<'_>) -> bool {
-        let destages = self.change.is_some_and(|change| self.streams.paid_ahead() >= change);
+        let destages = self.change.get().is_some_and(|change| self.streams.paid_ahead() >= *change);
         view.idle_share >= IDLE_SHARE && !destages
     }
 
@@ -309,7 +315,9 @@ impl StreamTurns {
     /// this request will have, if it costs a change. The random writes of a rest do not count in
     /// the turn of a run: they would cost it as many changes.
     pub(crate) fn has_used_less_than_turn(&self, tenant: Option<Tenant>, queued: &Queued) -> bool {
-        let Some((turn, change)) = self.turns.get(&tenant).zip(self.change) else { return false };
+        let Some((turn, change)) = self.turns.get(&tenant).zip(self.change.get().copied()) else {
+            return false;
+        };
         let owner = self.streams.owner(&queued.request);
         if owner == turn.owner || is_rest(owner) && !is_rest(turn.owner) {
             return false;
@@ -325,7 +333,7 @@ impl StreamTurns {
     pub(crate) fn destages_with_others(&self, tenant: Option<Tenant>, write: &Queued) -> bool {
         let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let run = self.streams.run_of(write.request.id);
-        run.zip(self.change).is_some_and(|(run, change)| {
+        run.zip(self.change.get().copied()).is_some_and(|(run, change)| {
             self.streams.sends_within(run, change) && !is_ahead(&self.streams, run, earliest)
         })
     }

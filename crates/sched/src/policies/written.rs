@@ -30,6 +30,8 @@ pub(crate) enum WriteCache {
 pub(crate) struct Written {
     /// True if the last write waited for room.
     cache_is_full: bool,
+    /// The share of writes that waited for room in the drive's cache.
+    waited: Mean,
     /// True if the policy forced the last write to the medium: the head is where that ends.
     forces: bool,
     /// The share of writes among the last 64 requests or so.
@@ -81,6 +83,18 @@ impl Written {
         }
     }
 
+    /// Returns whether the drive destages between commands for which others wait: it has had no
+    /// room for a quarter of the recent writes, or a fifth of the requests were writes.
+    pub(crate) fn are_destaged_meanwhile(&self) -> bool {
+        self.wait_for_room() || self.share_of_writes >= 0.2
+    }
+
+    /// Returns whether a quarter of the recent writes or more waited for room in the drive's cache:
+    /// after a flush it has room for a while.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        self.waited.mean >= 0.25
+    }
+
     /// Returns whether half of the recent requests or more were writes.
     pub(crate) fn are_most(&self) -> bool {
         self.share_of_writes >= 0.5
@@ -93,9 +107,9 @@ impl Written {
 
     /// Returns whether so few writes go between two flushes that the drive cannot order them as
     /// well as a policy with this number of requests held orders all.
-    pub(crate) fn are_flushed_soon(&self, held: f64) -> bool {
+    pub(crate) fn are_flushed_soon(&self, held: usize) -> bool {
         let Some(mean) = self.per_flush else { return false };
-        let most = held * held * if self.forces { FLUSHED_AGAIN } else { FLUSHED };
+        let most = (held * held) as f64 * if self.forces { FLUSHED_AGAIN } else { FLUSHED };
         mean.max(f64::from(self.unflushed)) <= most
     }
 
@@ -174,6 +188,8 @@ impl Written {
             Op::Write if finished.forced => self.forces |= !finished.request.fua,
             Op::Write if is_cached_write(&finished.request) => {
                 (self.cache_is_full, self.forces) = (finished.disk_time > DESTAGED, false);
+                let waited = finished.finished > finished.dispatched + DESTAGED;
+                self.waited.note(f64::from(u8::from(waited)));
             }
             _ => {}
         }
