@@ -362,6 +362,93 @@ fn bands_whose_surfaces_have_the_step_of_a_cylinder_are_recognized() {
     expect_predicted(&cases);
 }
 
+/// A drive in bands of which nothing shows the surfaces: a band is a row of tracks with one step.
+fn in_rows(heads: u16, zones: usize, band: u32, bands: u32) -> DriveProfile {
+    let mut profile = small("cheetah10k7@nocache", heads, zones, band * bands);
+    profile.geometry.layout = TrackOrder::Banded;
+    profile.geometry.band_cylinders = Some(band);
+    for zone in &mut profile.zones {
+        let sectors = f64::from(zone.sectors_per_track);
+        zone.cylinder_skew = (0.085 * sectors).round();
+        zone.track_skew = zone.cylinder_skew;
+        zone.band_skew = Some(zone.cylinder_skew + (0.035 * sectors).round());
+    }
+    profile
+}
+
+/// Slips one in so many sectors, at uneven distances.
+fn slip_one_in(apart: u64, heads: u16, zone: &mut headtime_mechanics::profile::Zone) {
+    let slips = zone.physical_sectors(heads) / apart;
+    zone.slips = (1..slips).map(|slip| slip * apart - slip * 7_919 % (apart * 4 / 5)).collect();
+}
+
+#[test]
+fn rows_of_many_tracks_are_recognized_although_many_sectors_are_slipped() {
+    for (heads, band, reserved, apart) in [(6, 43, 7, 2_850), (5, 233, 0, 5_800)] {
+        let mut profile = in_rows(heads, 2, band, 4);
+        for zone in &mut profile.zones {
+            slip_one_in(apart, heads, zone);
+            zone.spares = zone.slips.len() as u64;
+        }
+        profile.zones[0].reserved = reserved * u64::from(profile.zones[0].sectors_per_track);
+        let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+        let finding = characterize(&profile, truth, 1);
+        let case = format!("rows of {heads} x {band} tracks, a slip in {apart}");
+        // All surfaces of a band are one row.
+        let found = finding.profile.expect("a profile").geometry.band_cylinders;
+        assert_eq!(found, Some(u32::from(heads) * band), "{case}");
+        let within = finding.check.expect("a check").within_50_us;
+        assert!(within >= 0.975, "{case}: {within} within 50 us");
+    }
+}
+
+#[test]
+fn rows_with_spares_of_their_own_are_recognized_although_many_sectors_are_slipped() {
+    let (heads, band) = (7, 150);
+    let mut profile = in_rows(heads, 3, band, 3);
+    for zone in &mut profile.zones {
+        slip_one_in(5_000, heads, zone);
+        (zone.spares, zone.spare_cylinders) = (240, Some(band));
+    }
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let finding = characterize(&profile, truth, 1);
+    let groups: Vec<_> = finding
+        .profile
+        .iter()
+        .flat_map(|found| found.zones.iter().map(|zone| (zone.spares, zone.group_sectors(1))))
+        .collect();
+    let within = finding.check.expect("a check").within_50_us;
+    assert!(within >= 0.975, "{within} within 50 us, groups {groups:?}");
+    assert_eq!(groups.len(), 3, "{groups:?}");
+}
+
+#[test]
+fn rows_are_recognized_in_the_second_zone_if_the_first_has_less_than_two() {
+    let (heads, band) = (40, 264);
+    let mut profile = in_rows(heads, 3, band, 2);
+    profile.zones[0].cylinders = 500;
+    profile.zones[1].first_cylinder = 500;
+    profile.zones[2].first_cylinder = 500 + 2 * band;
+    let sectors = u64::from(profile.zones[0].sectors_per_track);
+    profile.zones[0].reserved = 35 * sectors;
+    expect_predicted(&[("rows of 10,560 tracks, 35 of them reserved".into(), profile)]);
+}
+
+#[test]
+fn rows_with_spares_are_recognized_in_time() {
+    let mut profile = in_rows(2, 2, 45, 80);
+    profile.cache = catalog::load("cheetah10k7").expect("a profile that ships").cache;
+    profile.cache.as_mut().expect("a cache").segments = 4;
+    for zone in &mut profile.zones {
+        (zone.spares, zone.spare_cylinders) = (33, Some(45));
+    }
+    profile.zones[0].reserved = 5 * u64::from(profile.zones[0].sectors_per_track);
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let found = characterize(&profile, truth.clone(), 1).profile.expect("a profile");
+    let alike = tracks_alike(&found, truth.mechanism().layout(), 1);
+    assert!(alike >= 0.99, "{alike} of the tracks");
+}
+
 #[test]
 fn zones_that_end_with_a_narrower_band_are_kept_whole_where_nothing_shows_the_surfaces() {
     const ZONES: usize = 6;

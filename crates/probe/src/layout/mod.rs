@@ -44,6 +44,7 @@ pub(crate) use track_angle::{continues, track_angle};
 pub(crate) use walk::extend;
 pub(crate) use zone_model::{MAX_HEADS, Pattern, SpareGroups, ZoneModel};
 
+use pattern::ThirdStep;
 use slips::SlipInterval;
 use track_list::TrackList;
 use zone_model::UsualGroups;
@@ -58,6 +59,9 @@ pub(crate) struct LayoutResult {
     /// The first tracks of the drive, until they have shown the pattern.
     #[serde(default)]
     first_tracks: TrackList,
+    /// The search for a step between bands, which is the last of a pattern.
+    #[serde(default)]
+    third_step: Option<ThirdStep>,
     pub(crate) zones: Vec<ZoneModel>,
     /// The numbers of sectors by which tracks ended early, the latest last.
     spares_seen: Vec<u64>,
@@ -67,10 +71,16 @@ pub(crate) struct LayoutResult {
     slip_plan: Vec<SlipInterval>,
 }
 
+/// The number of slips is at least what was counted less so many deviations.
+const SURE_SLIPS: f64 = 2.0;
+
 impl LayoutResult {
-    /// Slips per sector; one in a million before any were counted.
+    /// Slips per sector; one in a million before any were counted. Many slips among few sectors
+    /// tell more than that does.
     fn slip_rate(&self) -> f64 {
-        (self.slips.0 as f64 + 1.0) / (self.slips.1 as f64 + 1e6)
+        let (slips, sectors) = (self.slips.0 as f64, self.slips.1 as f64);
+        let least = (slips - SURE_SLIPS * libm::sqrt(slips)) / sectors.max(1.0);
+        ((slips + 1.0) / (sectors + 1e6)).max(least)
     }
 
     /// The groups of the last zone that has some.

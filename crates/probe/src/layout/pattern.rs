@@ -9,6 +9,8 @@
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b
 //! (the next surface), 19 times; then c (the next band).
 
+use serde::{Deserialize, Serialize};
+
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count};
 use super::explain::{MAX_SPARE_TRACKS, MIN_SPARES};
@@ -22,13 +24,16 @@ use super::track_list::{
     LISTED, ListedPattern, ListedTrack, fit_list, listed_groups, scatter, sectors_of_revolution,
     usual_step,
 };
-use super::walk::{continues_to, count_up_to, first_deviation, likely_slips, record_skip};
+use super::walk::{
+    continues_to, count_up_to, first_deviation, likely_slips, record_count, record_skip,
+};
 use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, UsualGroups, ZoneModel};
 use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
-/// The most tracks of a unit (guess: bands of some hundred cylinders are usual).
-const LONGEST_UNIT: u64 = 8_192;
+/// The most tracks of a unit: bands of some hundred cylinders, all surfaces of which have the step
+/// of a cylinder.
+const LONGEST_UNIT: u64 = 16_384;
 /// The most units between steps of the third kind: the surfaces of a drive.
 const MAX_UNITS: u64 = 64;
 /// The number of tracks that are searched for a short pattern.
@@ -45,6 +50,16 @@ pub(super) const FINEST_STEP: f64 = 0.003;
 const ALIKE_NOISE: f64 = 3.0;
 const ROUNDED_SECTORS: f64 = 1.0;
 const SAME_SECTORS: f64 = 0.2;
+/// The most places with skipped sectors in a row of tracks.
+const MAX_SKIPPED: u64 = 64;
+/// From so many revolutions of slips on, an angle does not show their number.
+const FAR_SLIPS: f64 = 0.4;
+/// Steps are told apart by more than the slips of one track and its neighbor.
+const MOVED_SECTORS: f64 = 2.5;
+/// The tracks among which one without slips is searched.
+const NEAR_TRACKS: u64 = 4;
+/// The units that are searched in one experiment if they have many tracks.
+const ROWS: u64 = 4;
 /// A rest of the drive of fewer units is no whole zone.
 const SHORT_UNITS: u64 = 6;
 /// Two steps that differ by more sectors differ in each zone by more than twice
@@ -76,6 +91,9 @@ pub(crate) fn begin_first(session: &mut Session, layout: &mut LayoutResult) -> A
 /// Finds the pattern of all zones, from the first one.
 pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(mut zone) = layout.zones.first().cloned() else { return Ok(()) };
+    if let Some(search) = layout.third_step.take() {
+        return third_step(session, layout, search);
+    }
     if !layout.first_tracks.complete {
         let mut list = core::mem::take(&mut layout.first_tracks);
         let listed = list.extend(session, layout, &zone, LISTED);
@@ -102,29 +120,51 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     } else {
         fit_to_list(layout, &mut zone, &tracks, allowed);
     }
+    // A slip on a track that is read moves it like a step.
+    let moved = MOVED_SECTORS / zone.sectors_per_track as f64;
+    let allowed = if layout.slips.0 > 0 { allowed.max(moved) } else { allowed };
     if unit.is_none()
         && let Some(row) = long_unit(session, layout, &zone, allowed)?
     {
         let mut in_rows = zone.clone();
         begin_in_unit(&mut in_rows, row);
-        count_up_to(session, &mut in_rows, row.unit - 2)?;
-        let (step, seen) = step_seen(session, &in_rows, row.unit)?;
+        count_up_to_row_end(session, &mut in_rows, row.unit)?;
+        let mut after_spares = in_rows.clone();
+        if let Some(spares) = spares_before(session, layout, &in_rows, row.unit)?
+            .filter(|spares| spares.sectors >= MIN_SPARES && in_rows.groups.is_none())
+        {
+            record_skip(&mut after_spares, spares);
+        }
+        let (step, seen) = step_seen(session, &after_spares, row.unit)?;
         // A row ends with another step; otherwise a reading or a count was wrong.
         if wrap(step - zone.steps[0]).abs() > allowed / 2.0 {
             unit = Some(row.unit);
+            let has_spares = after_spares.skips != in_rows.skips;
             zone = in_rows;
             zone.steps[1] = step;
-            zone.readings.extend(seen);
+            if has_spares {
+                // The zone does not know the spares.
+                zone.tied[1] = (step, 1.0);
+            } else {
+                zone.readings.extend(seen);
+            }
             zone.fit();
         }
     }
     if unit.is_some() {
-        third_step(session, layout, &mut zone, allowed)?;
+        let (trial, begun) = (zone.clone(), zone.first_track() / zone.pattern.unit);
+        let search = ThirdStep { zone, allowed, trial, begun, units: begun, found: None };
+        return third_step(session, layout, search);
     }
+    found_pattern(layout, zone);
+    Ok(())
+}
+
+/// Begins the walk of the first zone, whose pattern is that of the drive.
+fn found_pattern(layout: &mut LayoutResult, mut zone: ZoneModel) {
     zone.checked = zone.first_track();
     layout.pattern = Some(zone.pattern);
     layout.zones = vec![zone];
-    Ok(())
 }
 
 /// Sets the pattern, the phase and the groups of spares that listed tracks show.
@@ -217,10 +257,47 @@ fn long_unit(
     let start = trial.track_start(last + 1) - short;
     let mut next = ZoneModel::new(Pattern::PLAIN, start, trial.sectors_per_track);
     next.steps = trial.steps;
+    // A slip on its first tracks must not change the step that many have shown.
+    next.tied[0] = (next.steps[0], first as f64);
     next.origin = track_angle(session, &next, 0)?;
     next.add_angle(0, next.origin);
-    let second = row_end(session, layout, &mut next, allowed)?.unwrap_or(first).max(first);
-    Ok(Some(Row { unit: second, before: second - first }))
+    let second = match row_end(session, layout, &mut next, allowed)? {
+        Some(second) => second,
+        None => next_zone_row(session, layout, &mut next, allowed)?.unwrap_or(first),
+    };
+    let unit = second.max(first);
+    Ok(Some(Row { unit, before: unit - first }))
+}
+
+/// The number of tracks of the first row of the next zone, if that begins with a whole track where
+/// this one, which has no further row, ends.
+fn next_zone_row(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<u64>> {
+    let Some(end) = first_deviation(session, zone, LONGEST_UNIT, allowed)? else { return Ok(None) };
+    let mut starts = vec![zone.track_start(zone.first_track() + end)];
+    for number in 0..3 {
+        if starts[number] + zone.sectors_per_track >= session.drive.capacity {
+            return Ok(None);
+        }
+        starts.push(measure_track(session, starts[number], zone.sectors_per_track as f64)?.end);
+    }
+    let lengths = [starts[1] - starts[0], starts[2] - starts[1], starts[3] - starts[2]];
+    if lengths[1] != lengths[2] || lengths[1] == zone.sectors_per_track {
+        return Ok(None);
+    }
+    // The first may be what spares leave of the last track of this zone.
+    let start = if lengths[0] == lengths[1] { starts[0] } else { starts[1] };
+    let mut next = ZoneModel::new(Pattern::PLAIN, start, lengths[1]);
+    next.origin = track_angle(session, &next, 0)?;
+    next.add_angle(0, next.origin);
+    let (step, seen) = step_seen(session, &next, 1)?;
+    next.steps[0] = step;
+    next.readings.extend(seen);
+    row_end(session, layout, &mut next, allowed)
 }
 
 /// The number of tracks of a zone up to the first that deviates from "always a". Skipped sectors
@@ -228,13 +305,15 @@ fn long_unit(
 /// search continues after them.
 fn row_end(
     session: &mut Session,
-    layout: &LayoutResult,
+    layout: &mut LayoutResult,
     zone: &mut ZoneModel,
     allowed: f64,
 ) -> Attempt<Option<u64>> {
     let mut before = None;
-    while let Some(unit) = first_deviation(session, zone, LONGEST_UNIT, allowed)? {
+    for _ in 0..MAX_SKIPPED {
+        let Some(unit) = first_deviation(session, zone, LONGEST_UNIT, allowed)? else { break };
         let track = zone.first_track() + unit;
+        let counted = count_up_to(session, zone, track - 1)?;
         let skipped = count(session, zone, track, CountAt::Track)?
             .map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
         // Track 1 is where the first step was measured.
@@ -242,14 +321,22 @@ fn row_end(
             break;
         }
         if skipped == 0 {
+            // Those of the row, which is longer than what was counted before.
+            let end = zone.track_start(track);
+            layout.note_slips(zone.approximate_between(zone.first_lba, end), end - zone.first_lba);
             return Ok(continues_after(session, layout, zone, unit)?.then_some(unit));
         }
         // A count that repeats at the same place is not one of skipped sectors.
         if before == Some(unit) {
             break;
         }
-        let end = zone.track_start(track) - skipped;
-        record_skip(zone, Skip { lba: end, sectors: skipped, approximate: false });
+        if counted.is_some() {
+            // Slips on the track itself.
+            record_count(zone, track, skipped as i64);
+        } else {
+            let end = zone.track_start(track) - skipped;
+            record_skip(zone, Skip { lba: end, sectors: skipped, approximate: false });
+        }
         before = Some(unit);
     }
     Ok(None)
@@ -273,6 +360,9 @@ fn continues_after(
             let later = wrap(off - *first.get_or_insert(off));
             let slips = likely_slips(layout, track * zone.sectors_per_track);
             let slips = slips as f64 / zone.sectors_per_track as f64;
+            if slips > FAR_SLIPS {
+                break;
+            }
             if !(-MIN_DEVIATION..=MIN_DEVIATION + slips).contains(&later) {
                 return Ok(false);
             }
@@ -293,84 +383,118 @@ fn told_apart(session: &Session, scatter: f64) -> f64 {
     }
 }
 
+/// A search for a step of a third kind in progress.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ThirdStep {
+    /// The first zone.
+    zone: ZoneModel,
+    allowed: f64,
+    /// The zone from its beginning, or from the first such step on, with all that it skips.
+    trial: ZoneModel,
+    /// Units of the trial before its first address, and up to which it was searched.
+    begun: u64,
+    units: u64,
+    /// The number of units before the first such step, and the step.
+    found: Option<(u64, f64)>,
+}
+
+/// The step at the end of a unit.
+enum UnitEnd {
+    Usual,
+    /// A third one, with the first address after it.
+    Other(u64, f64),
+    /// The tracks around it are not those of the pattern.
+    Unclear,
+}
+
 /// Looks for a step of a third kind, unit by unit, passing over skipped sectors. The next one shows
 /// how many units lie between two; the first may come earlier, if the zone begins in between.
 fn third_step(
     session: &mut Session,
     layout: &mut LayoutResult,
-    zone: &mut ZoneModel,
-    allowed: f64,
+    mut search: ThirdStep,
 ) -> Attempt<()> {
-    let unit = zone.pattern.unit;
-    let begun = zone.first_track() / unit;
-    let Some((border, start, step)) = other_step(session, layout, zone, allowed)? else {
-        return Ok(());
-    };
-    let first = border - begun;
-    let mut next = ZoneModel::new(zone.pattern, start, zone.sectors_per_track);
-    next.steps = zone.steps;
-    next.origin = track_angle(session, &next, 0)?;
-    next.add_angle(0, next.origin);
-    let second = other_step(session, layout, &mut next, allowed)?.map_or(first, |found| found.0);
-    zone.pattern.units = second.max(first);
-    zone.begin_earlier((zone.pattern.units - first) * unit);
-    (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
+    let unit = search.zone.pattern.unit;
+    let most = if unit > MAX_SURFACES { ROWS } else { u64::MAX };
+    for _ in 0..most {
+        search.units += 1;
+        let (units, trial) = (search.units, &mut search.trial);
+        let end = if units > search.begun + MAX_UNITS {
+            UnitEnd::Unclear
+        } else {
+            unit_end(session, layout, trial, units, search.allowed)?
+        };
+        match (end, search.found) {
+            (UnitEnd::Usual, None) if trial.skips.is_empty() => search.zone.clone_from(trial),
+            (UnitEnd::Usual, _) => {}
+            (UnitEnd::Other(start, step), None) => {
+                search.found = Some((units - search.begun, step));
+                let mut next = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+                next.steps = search.zone.steps;
+                next.origin = track_angle(session, &next, 0)?;
+                next.add_angle(0, next.origin);
+                (search.trial, search.begun, search.units) = (next, 0, 0);
+            }
+            (end, found) => {
+                let mut zone = search.zone;
+                if let Some((first, step)) = found {
+                    let second = if let UnitEnd::Other(..) = end { units } else { first };
+                    zone.pattern.units = second.max(first);
+                    zone.begin_earlier((zone.pattern.units - first) * unit);
+                    (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
+                }
+                found_pattern(layout, zone);
+                return Ok(());
+            }
+        }
+    }
+    layout.third_step = Some(search);
     Ok(())
 }
 
-/// The first number of units after which the step is a third one, with the first address after it.
-fn other_step(
+/// The step after so many units.
+fn unit_end(
     session: &mut Session,
     layout: &mut LayoutResult,
-    zone: &mut ZoneModel,
+    trial: &mut ZoneModel,
+    units: u64,
     allowed: f64,
-) -> Attempt<Option<(u64, u64, f64)>> {
-    let unit = zone.pattern.unit;
-    let first = zone.first_track() / unit;
-    let mut trial = zone.clone();
-    for units in first + 1..=first + MAX_UNITS {
-        if out_of_reach(session, &trial, units * unit + 1) {
-            return Ok(None);
-        }
-        if unit > MAX_SURFACES {
-            // A row of many tracks may have many slips.
-            count_up_to_row_end(session, &mut trial, units * unit)?;
-        }
-        // The step after it may be any.
-        match spares_before(session, layout, &trial, units * unit)? {
-            Some(spares) if spares.sectors == 0 => {}
-            Some(spares) => record_skip(&mut trial, spares),
-            None => return Ok(None),
-        }
-        if is_within(session, &mut trial, units * unit, allowed)? {
-            if trial.skips.is_empty() {
-                zone.clone_from(&trial);
-            }
-            continue;
-        }
-        if units == 1 {
-            // The second step was measured there; this is a late reading.
-            continue;
-        }
-        let step = step_before(session, &trial, units * unit)?;
-        if wrap(step - trial.steps[1]).abs() < 0.75 * allowed {
-            continue;
-        }
-        // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
-        let start = trial.track_start(units * unit);
-        let mut after = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
-        after.steps = trial.steps;
-        after.origin = track_angle(session, &after, 0)?;
-        for track in [1, unit / 2, unit - 1, unit] {
-            if out_of_reach(session, &after, track)
-                || !continues_to(session, &mut after, track, MIN_DEVIATION)?
-            {
-                return Ok(None);
-            }
-        }
-        return Ok(Some((units, start, step)));
+) -> Attempt<UnitEnd> {
+    let unit = trial.pattern.unit;
+    if out_of_reach(session, trial, units * unit + 1) {
+        return Ok(UnitEnd::Unclear);
     }
-    Ok(None)
+    if unit > MAX_SURFACES {
+        // A row of many tracks may have many slips.
+        count_up_to_row_end(session, trial, units * unit)?;
+    }
+    // The step after it may be any.
+    match spares_before(session, layout, trial, units * unit)? {
+        Some(spares) if spares.sectors == 0 => {}
+        Some(spares) => record_skip(trial, spares),
+        None => return Ok(UnitEnd::Unclear),
+    }
+    // The second step was measured after the first unit; another one is a late reading.
+    if is_within(session, trial, units * unit, allowed)? || units == 1 {
+        return Ok(UnitEnd::Usual);
+    }
+    let step = step_before(session, trial, units * unit)?;
+    if wrap(step - trial.steps[1]).abs() < 0.75 * allowed {
+        return Ok(UnitEnd::Usual);
+    }
+    // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
+    let start = trial.track_start(units * unit);
+    let mut after = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+    after.steps = trial.steps;
+    after.origin = track_angle(session, &after, 0)?;
+    for track in [1, unit / 2, unit - 1, unit] {
+        if out_of_reach(session, &after, track)
+            || !continues_to(session, &mut after, track, MIN_DEVIATION)?
+        {
+            return Ok(UnitEnd::Unclear);
+        }
+    }
+    Ok(UnitEnd::Other(start, step))
 }
 
 /// Counts the slips up to the end of a row of tracks before `next`, but for its last track or
@@ -588,6 +712,7 @@ fn begin(
     let border = |stride: u64, times: u64| (first / stride + times) * stride;
     // Measure each step between two neighboring tracks first, then over ever more of its kind.
     let unit = pattern.unit.min(Pattern::NEVER);
+    let noise = session.drive.noise_turns();
     let firsts = [(0, 1), (1, unit), (2, pattern.period())];
     for (kind, stride) in firsts {
         // Of two steps with the same stride, measure the one that the pattern has: the third, if
@@ -597,23 +722,14 @@ fn begin(
             continue;
         }
         let angle = zone.track_angle(first);
-        if kind == 2 && pattern.units > 1 {
-            // Spares before it move it. The steps after it are learned when the walk reaches them.
-            zone.steps[2] = zone.steps[1];
+        if kind == 2
+            && let Some(moved) = moved_to_row_end(session, layout, &zone, border(stride, 1))?
+        {
+            // The steps after it are learned when the walk reaches them.
+            zone.steps[2] = zone.steps[usize::from(pattern.units > 1)];
             tie_to_previous(session, &layout.zones, &mut zone, kind);
             turn_to(&mut zone, first, angle);
-            let mut moved = zone.clone();
             let next = border(stride, 1);
-            let slips = layout.slip_rate() * ((next - first) * sectors_per_track) as f64;
-            if session.drive.noise_turns() < QUIET_TURNS && slips > LIKELY_SLIPS {
-                count_up_to_row_end(session, &mut moved, next)?;
-            }
-            if zone.groups.is_none()
-                && let Some(spares) = spares_before(session, layout, &moved, next)?
-                    .filter(|spares| spares.sectors > 0)
-            {
-                record_skip(&mut moved, spares);
-            }
             if !out_of_reach(session, &moved, next) {
                 zone.steps[2] = step_before(session, &moved, next)?;
                 // As good as one reading of the next such step.
@@ -634,18 +750,26 @@ fn begin(
             _ => 4,
         };
         let mut times = 1;
-        while times <= most.min(64) && !out_of_reach(session, &zone, border(stride, times)) {
+        // If times are quiet, up to the end of a row, which the walk compares next.
+        let is_row =
+            kind == 0 && (MAX_SURFACES + 1..Pattern::NEVER).contains(&unit) && noise < QUIET_TURNS;
+        let most = if is_row { most.saturating_sub(NEAR_TRACKS).max(1) } else { most.min(64) };
+        while times <= most && !out_of_reach(session, &zone, border(stride, times)) {
             let slips =
                 layout.slip_rate() * ((border(stride, times) - first) * sectors_per_track) as f64;
-            // Slips on the way would pass for a part of the steps.
-            if session.drive.noise_turns() < QUIET_TURNS && slips > LIKELY_SLIPS {
-                count_up_to(session, &mut zone, border(stride, times) - 1)?;
+            let mut track = border(stride, times);
+            // Slips on the way would pass for a part of the steps, and so would one on the track.
+            if noise < QUIET_TURNS && slips > LIKELY_SLIPS {
+                count_up_to(session, &mut zone, track - 1)?;
+                if is_row {
+                    track = without_slip(session, &mut zone, track)?;
+                }
             }
             // A larger deviation is due to a defect or another zone, or the step is not known well
             // enough to go so far yet. In the latter case, go there in smaller steps.
-            if !is_surely_as_predicted(session, &mut zone, border(stride, times), MIN_DEVIATION)?
+            if !is_surely_as_predicted(session, &mut zone, track, MIN_DEVIATION)?
                 && times > 1
-                && session.drive.noise_turns() >= QUIET_TURNS
+                && noise >= QUIET_TURNS
             {
                 let reach = border(stride, times) - first;
                 for track in [reach / 2, reach * 3 / 4, reach].map(|track| first + track) {
@@ -658,6 +782,46 @@ fn begin(
     read_first_tracks(session, &mut zone)?;
     read_first_round(session, &mut zone)?;
     Ok(zone)
+}
+
+/// A track, or one shortly after it, on which no sector is slipped. The zone then knows the slips
+/// before it.
+fn without_slip(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Attempt<u64> {
+    for later in track..track + NEAR_TRACKS {
+        if out_of_reach(session, zone, later + 1)
+            || count_up_to(session, zone, later)?.is_none_or(|slips| slips == 0)
+        {
+            return Ok(later);
+        }
+    }
+    Ok(track + NEAR_TRACKS)
+}
+
+/// A zone with the sectors that are skipped before a band, which would move the step there; none if
+/// bands are rows on one surface, and nothing is skipped.
+fn moved_to_row_end(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    next: u64,
+) -> Attempt<Option<ZoneModel>> {
+    let mut moved = zone.clone();
+    moved.steps[2] = zone.steps[usize::from(zone.pattern.units > 1)];
+    let sectors = (next - zone.first_track()) * zone.sectors_per_track;
+    let has_slips = session.drive.noise_turns() < QUIET_TURNS
+        && layout.slip_rate() * sectors as f64 > LIKELY_SLIPS;
+    if has_slips {
+        count_up_to_row_end(session, &mut moved, next)?;
+    }
+    let spares = match zone.groups {
+        None => spares_before(session, layout, &moved, next)?,
+        Some(_) => None,
+    };
+    let spares = spares.filter(|spares| spares.sectors > 0);
+    if let Some(spares) = spares {
+        record_skip(&mut moved, spares);
+    }
+    Ok((zone.pattern.units > 1 || has_slips || spares.is_some()).then_some(moved))
 }
 
 /// The spares of each track, if each has its own.
