@@ -111,9 +111,10 @@ pub(crate) fn explain(
     // Sectors skipped before the deviating track that were not known: spares, of which slips have
     // left a few.
     let mut before = match (&found[..], bad.checked_sub(1)) {
-        ([None, None, ..] | [Some(_), None, None, None], Some(last)) => {
-            count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra)
-        }
+        (
+            [None, None, ..] | [Some(_), None, None, None] | [Some(_), Some(_), None, _],
+            Some(last),
+        ) => count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra),
         _ => None,
     };
     if found[0].is_none()
