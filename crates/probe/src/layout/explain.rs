@@ -110,11 +110,8 @@ pub(crate) fn explain(
     }
     // Sectors skipped before the deviating track that were not known: spares, of which slips have
     // left a few.
-    let mut before = match (&found[..], bad.checked_sub(1)) {
-        (
-            [None, None, ..] | [Some(_), None, None, None] | [Some(_), Some(_), None, _],
-            Some(last),
-        ) => count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra),
+    let mut before = match found[..] {
+        [None, None, ..] | [Some(_), None, None, None] => count_before(session, zone, bad)?,
         _ => None,
     };
     if found[0].is_none()
@@ -146,7 +143,7 @@ pub(crate) fn explain(
         end_at_possible(zone);
         return Ok(());
     }
-    let counts: Vec<i64> = found.into_iter().map_while(|extra| extra).collect();
+    let counts: Vec<i64> = found.iter().map_while(|extra| *extra).collect();
     if counts.first().is_some_and(|first| (0..=likely(layout, zone, bad)).contains(first)) {
         // A reading failed, or the fit, which has improved since.
         if verify(session, layout, zone, bad)? == TrackVerdict::Last {
@@ -177,7 +174,17 @@ pub(crate) fn explain(
             return record_skips(session, layout, zone, bad, &counts);
         }
     }
+    if let [Some(_), Some(_), None, _] = found[..] {
+        before = count_before(session, zone, bad)?;
+    }
     explain_again(session, zone, bad, before)
+}
+
+/// The sectors skipped before a track that its zone does not know of, if the track before it shows
+/// them.
+fn count_before(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<Option<i64>> {
+    let Some(last) = track.checked_sub(1) else { return Ok(None) };
+    Ok(count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra))
 }
 
 /// Spares that leave a part of a track, and perhaps whole tracks after it, without addresses up to
