@@ -9,13 +9,14 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::{FINEST_STEP, LIKELY_SLIPS, out_of_reach};
+use super::pattern::FINEST_STEP;
 use super::track::{measure_track, short_by};
 use super::track_angle::{is_surely_as_predicted, is_within};
 use super::walk::{
     BEFORE, TrackVerdict, count_up_to, likely, record_count, record_skip, record_slips, verify,
 };
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
+use super::zone_start::{LIKELY_SLIPS, out_of_reach};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, QUIET_TURNS, Session};
 

@@ -24,6 +24,7 @@ mod border;
 mod explain;
 mod pattern;
 mod recovery;
+mod rows;
 mod sector_count;
 mod skew_fit;
 mod slips;
@@ -32,6 +33,7 @@ mod track_angle;
 mod track_list;
 mod walk;
 mod zone_model;
+mod zone_start;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +46,7 @@ pub(crate) use track_angle::{continues, track_angle};
 pub(crate) use walk::extend;
 pub(crate) use zone_model::{MAX_HEADS, Pattern, SpareGroups, ZoneModel};
 
-use pattern::ThirdStep;
+use rows::ThirdStep;
 use slips::SlipInterval;
 use track_list::TrackList;
 use zone_model::UsualGroups;

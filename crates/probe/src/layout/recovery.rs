@@ -18,12 +18,13 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::{MAX_SURFACES, out_of_reach, tie_to_previous};
+use super::pattern::MAX_SURFACES;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{is_as_predicted, step_before, track_angle};
 use super::track_list::{TrackList, fit_list};
 use super::walk::{count_up_to, first_deviation, record_skip};
 use super::zone_model::{Pattern, Skip, ZoneModel};
+use super::zone_start::{out_of_reach, tie_to_previous};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
 

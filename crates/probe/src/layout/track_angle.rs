@@ -1,8 +1,8 @@
 //! Readings of track angles, and their comparison with a zone's prediction.
 
 use super::border::MIN_DEVIATION;
-use super::pattern::out_of_reach;
 use super::zone_model::ZoneModel;
+use super::zone_start::out_of_reach;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 

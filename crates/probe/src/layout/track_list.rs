@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use super::LayoutResult;
 use super::explain::MIN_SPARES;
-use super::pattern::{MAX_SURFACES, out_of_reach};
+use super::pattern::MAX_SURFACES;
 use super::track::{measure_track, short_by};
 use super::track_angle::{readings, track_angle};
 use super::zone_model::{Pattern, SpareGroups, ZoneModel};
+use super::zone_start::out_of_reach;
 use crate::numbers::{FAR, median, min_squares, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 

@@ -8,10 +8,10 @@
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, is_short_by_at_most, middle_deviation};
 use super::explain::explain;
-use super::pattern::{begin_next, out_of_reach};
 use super::recovery;
 use super::track_angle::{is_as_predicted, is_surely_as_predicted};
 use super::zone_model::{Pattern, Skip, ZoneModel};
+use super::zone_start::{begin_next, out_of_reach};
 use crate::results::Progress;
 use crate::session::{Attempt, QUIET_TURNS, Session};
 

@@ -1,0 +1,371 @@
+//! Rows of many tracks with one step, and the step between bands.
+//!
+//! Tracks 2, 4, 8 … of the first zone are compared with "always a" until one deviates, and bisection
+//! finds the first that does: the *unit*. Its step is *b*. The tracks at the ends of units are
+//! compared with that pattern. If one deviates again, and the pattern continues after it, there is a
+//! third step *c*.
+//!
+//! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b
+//! (the next surface), 19 times; then c (the next band).
+
+use serde::{Deserialize, Serialize};
+
+use super::LayoutResult;
+use super::border::{CountAt, MIN_DEVIATION, count};
+use super::explain::{MAX_SPARE_TRACKS, MIN_SPARES};
+use super::pattern::{MAX_SURFACES, found_pattern};
+use super::track::{measure_track, short_by};
+use super::track_angle::{is_within, step_before, step_seen, track_angle};
+use super::walk::{
+    continues_to, count_up_to, first_deviation, likely_slips, record_count, record_skip,
+};
+use super::zone_model::{Pattern, Skip, ZoneModel};
+use super::zone_start::out_of_reach;
+use crate::numbers::{part, wrap};
+use crate::session::{Attempt, Session};
+
+/// The most tracks of a unit: bands of some hundred cylinders, all surfaces of which have the step
+/// of a cylinder.
+const LONGEST_UNIT: u64 = 16_384;
+/// The most units between steps of the third kind: the surfaces of a drive.
+const MAX_UNITS: u64 = 64;
+/// The most places with skipped sectors in a row of tracks.
+const MAX_SKIPPED: u64 = 64;
+/// From so many revolutions of slips on, an angle does not show their number.
+const FAR_SLIPS: f64 = 0.4;
+/// The units that are searched in one experiment if they have many tracks.
+const ROWS: u64 = 4;
+
+/// Finds rows of many tracks: the zone with them, and with the step between them. None if there are
+/// none, or if no other step follows the first row; then a reading or a count was wrong.
+pub(super) fn find_rows(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<ZoneModel>> {
+    let Some(row) = long_unit(session, layout, zone, allowed)? else { return Ok(None) };
+    let mut zone = zone.clone();
+    begin_in_unit(&mut zone, row);
+    count_up_to_row_end(session, &mut zone, row.unit)?;
+    let spares = spares_before(session, layout, &zone, row.unit)?
+        .filter(|spares| spares.sectors >= MIN_SPARES && zone.groups.is_none());
+    let mut moved = zone.clone();
+    if let Some(spares) = spares {
+        record_skip(&mut moved, spares);
+    }
+    let (step, seen) = step_seen(session, &moved, row.unit)?;
+    if wrap(step - zone.steps[0]).abs() <= allowed / 2.0 {
+        return Ok(None);
+    }
+    zone.steps[1] = step;
+    match spares {
+        // The zone does not know the spares, so the readings after them do not fit to it.
+        Some(_) => zone.tied[1] = (step, 1.0),
+        None => zone.readings.extend(seen),
+    }
+    zone.fit();
+    Ok(Some(zone))
+}
+
+/// A row of tracks with one step.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Tracks of each row.
+    unit: u64,
+    /// Tracks of the first row before the first address.
+    before: u64,
+}
+
+/// Lets a zone begin in the middle of a row.
+fn begin_in_unit(zone: &mut ZoneModel, row: Row) {
+    let angle = zone.track_angle(zone.first_track());
+    zone.pattern.unit = row.unit;
+    zone.reserved += row.before * zone.sectors_per_track;
+    zone.origin = part(zone.origin + angle - zone.track_angle(zone.first_track()));
+}
+
+/// Finds a pattern of many tracks: up to the first one that deviates from "always a". The row after
+/// it shows how long rows are; the first one may begin before the first address.
+fn long_unit(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<Row>> {
+    let mut trial = zone.clone();
+    let Some(first) = row_end(session, layout, &mut trial, allowed)? else { return Ok(None) };
+    let last = trial.first_track() + first - 1;
+    let Some(short) = short_by(session, layout, &trial, last)? else {
+        return Ok(Some(Row { unit: first, before: 0 }));
+    };
+    let start = trial.track_start(last + 1) - short;
+    let mut next = ZoneModel::new(Pattern::PLAIN, start, trial.sectors_per_track);
+    next.steps = trial.steps;
+    // A slip on its first tracks must not change the step that many have shown.
+    next.tied[0] = (next.steps[0], first as f64);
+    next.origin = track_angle(session, &next, 0)?;
+    next.add_angle(0, next.origin);
+    let second = match row_end(session, layout, &mut next, allowed)? {
+        Some(second) => second,
+        None => next_zone_row(session, layout, &mut next, allowed)?.unwrap_or(first),
+    };
+    let unit = second.max(first);
+    Ok(Some(Row { unit, before: unit - first }))
+}
+
+/// The number of tracks of the first row of the next zone, if that begins with a whole track where
+/// this one, which has no further row, ends.
+fn next_zone_row(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<u64>> {
+    let Some(end) = first_deviation(session, zone, LONGEST_UNIT, allowed)? else { return Ok(None) };
+    let mut starts = vec![zone.track_start(zone.first_track() + end)];
+    for number in 0..3 {
+        if starts[number] + zone.sectors_per_track >= session.drive.capacity {
+            return Ok(None);
+        }
+        starts.push(measure_track(session, starts[number], zone.sectors_per_track as f64)?.end);
+    }
+    let lengths = [starts[1] - starts[0], starts[2] - starts[1], starts[3] - starts[2]];
+    if lengths[1] != lengths[2] || lengths[1] == zone.sectors_per_track {
+        return Ok(None);
+    }
+    // The first may be what spares leave of the last track of this zone.
+    let start = if lengths[0] == lengths[1] { starts[0] } else { starts[1] };
+    let mut next = ZoneModel::new(Pattern::PLAIN, start, lengths[1]);
+    next.origin = track_angle(session, &next, 0)?;
+    next.add_angle(0, next.origin);
+    let (step, seen) = step_seen(session, &next, 1)?;
+    next.steps[0] = step;
+    next.readings.extend(seen);
+    row_end(session, layout, &mut next, allowed)
+}
+
+/// The number of tracks of a zone up to the first that deviates from "always a". Skipped sectors
+/// also move all sectors after them, but unlike a step they move the track boundaries as well. The
+/// search continues after them.
+fn row_end(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<u64>> {
+    let mut before = None;
+    for _ in 0..MAX_SKIPPED {
+        let Some(unit) = first_deviation(session, zone, LONGEST_UNIT, allowed)? else { break };
+        let track = zone.first_track() + unit;
+        let counted = count_up_to(session, zone, track - 1)?;
+        let skipped = count(session, zone, track, CountAt::Track)?
+            .map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
+        // Track 1 is where the first step was measured.
+        if unit == 1 {
+            break;
+        }
+        if skipped == 0 {
+            // Those of the row, which is longer than what was counted before.
+            let end = zone.track_start(track);
+            layout.note_slips(zone.approximate_between(zone.first_lba, end), end - zone.first_lba);
+            return Ok(continues_after(session, layout, zone, unit)?.then_some(unit));
+        }
+        // A count that repeats at the same place is not one of skipped sectors.
+        if before == Some(unit) {
+            break;
+        }
+        if counted.is_some() {
+            // Slips on the track itself.
+            record_count(zone, track, skipped as i64);
+        } else {
+            let end = zone.track_start(track) - skipped;
+            record_skip(zone, Skip { lba: end, sectors: skipped, approximate: false });
+        }
+        before = Some(unit);
+    }
+    Ok(None)
+}
+
+/// True if the tracks after one continue as before it, all with the same offset but for slips. At
+/// the end of a zone they differ from each other.
+fn continues_after(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &ZoneModel,
+    unit: u64,
+) -> Attempt<bool> {
+    let mut first = None;
+    let change = zone.first_track() + unit;
+    // The last tracks before another step may be spares.
+    for track in [0, 1, 4, 8, unit / 2, unit * 7 / 8].into_iter().filter(|track| *track < unit) {
+        if !out_of_reach(session, zone, change + track) {
+            let off =
+                track_angle(session, zone, change + track)? - zone.track_angle(change + track);
+            let later = wrap(off - *first.get_or_insert(off));
+            let slips = likely_slips(layout, track * zone.sectors_per_track);
+            let slips = slips as f64 / zone.sectors_per_track as f64;
+            if slips > FAR_SLIPS {
+                break;
+            }
+            if !(-MIN_DEVIATION..=MIN_DEVIATION + slips).contains(&later) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// A search for a step of a third kind in progress.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ThirdStep {
+    /// The first zone.
+    zone: ZoneModel,
+    allowed: f64,
+    /// The zone from its beginning, or from the first such step on, with all that it skips.
+    trial: ZoneModel,
+    /// Units of the trial before its first address, and up to which it was searched.
+    begun: u64,
+    units: u64,
+    /// The number of units before the first such step, and the step.
+    found: Option<(u64, f64)>,
+}
+
+impl ThirdStep {
+    pub(super) fn new(zone: ZoneModel, allowed: f64) -> Self {
+        let (trial, begun) = (zone.clone(), zone.first_track() / zone.pattern.unit);
+        Self { zone, allowed, trial, begun, units: begun, found: None }
+    }
+}
+
+/// The step at the end of a unit.
+enum UnitEnd {
+    Usual,
+    /// A third one, with the first address after it.
+    Other(u64, f64),
+    /// The tracks around it are not those of the pattern.
+    Unclear,
+}
+
+/// Looks for a step of a third kind, unit by unit, passing over skipped sectors. The next one shows
+/// how many units lie between two; the first may come earlier, if the zone begins in between.
+pub(super) fn third_step(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    mut search: ThirdStep,
+) -> Attempt<()> {
+    let unit = search.zone.pattern.unit;
+    let most = if unit > MAX_SURFACES { ROWS } else { u64::MAX };
+    for _ in 0..most {
+        search.units += 1;
+        let (units, trial) = (search.units, &mut search.trial);
+        let end = if units > search.begun + MAX_UNITS {
+            UnitEnd::Unclear
+        } else {
+            unit_end(session, layout, trial, units, search.allowed)?
+        };
+        match (end, search.found) {
+            (UnitEnd::Usual, None) if trial.skips.is_empty() => search.zone.clone_from(trial),
+            (UnitEnd::Usual, _) => {}
+            (UnitEnd::Other(start, step), None) => {
+                search.found = Some((units - search.begun, step));
+                let mut next = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+                next.steps = search.zone.steps;
+                next.origin = track_angle(session, &next, 0)?;
+                next.add_angle(0, next.origin);
+                (search.trial, search.begun, search.units) = (next, 0, 0);
+            }
+            (end, found) => {
+                let mut zone = search.zone;
+                if let Some((first, step)) = found {
+                    let second = if let UnitEnd::Other(..) = end { units } else { first };
+                    zone.pattern.units = second.max(first);
+                    zone.begin_earlier((zone.pattern.units - first) * unit);
+                    (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
+                }
+                found_pattern(layout, zone);
+                return Ok(());
+            }
+        }
+    }
+    layout.third_step = Some(search);
+    Ok(())
+}
+
+/// The step after so many units.
+fn unit_end(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    trial: &mut ZoneModel,
+    units: u64,
+    allowed: f64,
+) -> Attempt<UnitEnd> {
+    let unit = trial.pattern.unit;
+    if out_of_reach(session, trial, units * unit + 1) {
+        return Ok(UnitEnd::Unclear);
+    }
+    if unit > MAX_SURFACES {
+        // A row of many tracks may have many slips.
+        count_up_to_row_end(session, trial, units * unit)?;
+    }
+    // The step after it may be any.
+    match spares_before(session, layout, trial, units * unit)? {
+        Some(spares) if spares.sectors == 0 => {}
+        Some(spares) => record_skip(trial, spares),
+        None => return Ok(UnitEnd::Unclear),
+    }
+    // The second step was measured after the first unit; another one is a late reading.
+    if is_within(session, trial, units * unit, allowed)? || units == 1 {
+        return Ok(UnitEnd::Usual);
+    }
+    let step = step_before(session, trial, units * unit)?;
+    if wrap(step - trial.steps[1]).abs() < 0.75 * allowed {
+        return Ok(UnitEnd::Usual);
+    }
+    // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
+    let start = trial.track_start(units * unit);
+    let mut after = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+    after.steps = trial.steps;
+    after.origin = track_angle(session, &after, 0)?;
+    for track in [1, unit / 2, unit - 1, unit] {
+        if out_of_reach(session, &after, track)
+            || !continues_to(session, &mut after, track, MIN_DEVIATION)?
+        {
+            return Ok(UnitEnd::Unclear);
+        }
+    }
+    Ok(UnitEnd::Other(start, step))
+}
+
+/// Counts the slips up to the end of a row of tracks before `next`, but for its last track or
+/// tracks, where spares may lie.
+pub(super) fn count_up_to_row_end(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    next: u64,
+) -> Attempt<()> {
+    let last = next.saturating_sub(2).max(zone.first_track());
+    if count_up_to(session, zone, last)?.is_none() && last > MAX_SPARE_TRACKS {
+        // Whole tracks may be spares.
+        count_up_to(session, zone, last - MAX_SPARE_TRACKS)?;
+    }
+    Ok(())
+}
+
+/// The sectors skipped directly before a track, whole tracks among them; none if the tracks before
+/// it deviate.
+pub(super) fn spares_before(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    next: u64,
+) -> Attempt<Option<Skip>> {
+    for whole in 0..=MAX_SPARE_TRACKS.min(next - zone.first_track() - 1) {
+        if let Some(short) = short_by(session, layout, zone, next - whole - 1)? {
+            let lba = zone.track_start(next - whole) - short;
+            let sectors = short + whole * zone.sectors_per_track;
+            return Ok(Some(Skip { lba, sectors, approximate: false }));
+        }
+    }
+    Ok(None)
+}
