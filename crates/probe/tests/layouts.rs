@@ -435,6 +435,38 @@ fn rows_are_recognized_in_the_second_zone_if_the_first_has_less_than_two() {
 }
 
 #[test]
+fn rows_are_recognized_if_the_first_zone_ends_in_the_third() {
+    let (heads, band) = (5, 142);
+    let mut profile = in_rows(heads, 2, band, 4);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        zone.cylinders = 2 * band + 80;
+        zone.first_cylinder = number * zone.cylinders;
+        (zone.spares, zone.spare_cylinders) = (9, Some(band));
+    }
+    profile.zones[0].reserved = u64::from(profile.zones[0].sectors_per_track);
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let found = characterize(&profile, truth, 1).profile.expect("a profile");
+    assert_eq!(found.geometry.band_cylinders, Some(u32::from(heads) * band));
+}
+
+#[test]
+fn groups_of_spares_are_not_slips_where_all_steps_are_alike() {
+    let (heads, band) = (4, 101);
+    let mut profile = in_rows(heads, 2, band, 26);
+    for zone in &mut profile.zones {
+        zone.band_skew = Some(zone.cylinder_skew);
+        (zone.spares, zone.spare_cylinders) = (29, Some(band));
+    }
+    profile.zones[0].reserved = 7 * u64::from(profile.zones[0].sectors_per_track);
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let finding = characterize(&profile, truth, 1);
+    let found = finding.profile.expect("a profile");
+    let groups: Vec<_> = found.zones.iter().map(|zone| zone.group_sectors(1)).collect();
+    assert!(found.zones.iter().all(|zone| zone.spares == 29), "groups of {groups:?}");
+    assert_eq!(found.zones.len(), 2);
+}
+
+#[test]
 fn rows_with_spares_are_recognized_in_time() {
     let mut profile = in_rows(2, 2, 45, 80);
     profile.cache = catalog::load("cheetah10k7").expect("a profile that ships").cache;

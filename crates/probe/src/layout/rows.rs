@@ -1,9 +1,9 @@
 //! Rows of many tracks with one step, and the step between bands.
 //!
-//! Tracks 2, 4, 8 … of the first zone are compared with "always a" until one deviates, and bisection
-//! finds the first that does: the *unit*. Its step is *b*. The tracks at the ends of units are
-//! compared with that pattern. If one deviates again, and the pattern continues after it, there is a
-//! third step *c*.
+//! Tracks 2, 4, 8 … of the first zone are compared with "always a" until one deviates, and
+//! bisection finds the first that does: the *unit*. Its step is *b*. The tracks at the ends of
+//! units are compared with that pattern. If one deviates again, and the pattern continues after it,
+//! there is a third step *c*.
 //!
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b
 //! (the next surface), 19 times; then c (the next band).
@@ -33,6 +33,8 @@ const MAX_UNITS: u64 = 64;
 const MAX_SKIPPED: u64 = 64;
 /// From so many revolutions of slips on, an angle does not show their number.
 const FAR_SLIPS: f64 = 0.4;
+/// The tracks that have to continue alike after a row of which both ends were found.
+const FEW_TRACKS: u64 = 8;
 /// The units that are searched in one experiment if they have many tracks.
 const ROWS: u64 = 4;
 
@@ -94,7 +96,9 @@ fn long_unit(
     allowed: f64,
 ) -> Attempt<Option<Row>> {
     let mut trial = zone.clone();
-    let Some(first) = row_end(session, layout, &mut trial, allowed)? else { return Ok(None) };
+    let Some(first) = row_end(session, layout, &mut trial, allowed, u64::MAX)? else {
+        return Ok(None);
+    };
     let last = trial.first_track() + first - 1;
     let Some(short) = short_by(session, layout, &trial, last)? else {
         return Ok(Some(Row { unit: first, before: 0 }));
@@ -106,7 +110,8 @@ fn long_unit(
     next.tied[0] = (next.steps[0], first as f64);
     next.origin = track_angle(session, &next, 0)?;
     next.add_angle(0, next.origin);
-    let second = match row_end(session, layout, &mut next, allowed)? {
+    // The zone may end shortly after it.
+    let second = match row_end(session, layout, &mut next, allowed, FEW_TRACKS)? {
         Some(second) => second,
         None => next_zone_row(session, layout, &mut next, allowed)?.unwrap_or(first),
     };
@@ -142,17 +147,19 @@ fn next_zone_row(
     let (step, seen) = step_seen(session, &next, 1)?;
     next.steps[0] = step;
     next.readings.extend(seen);
-    row_end(session, layout, &mut next, allowed)
+    row_end(session, layout, &mut next, allowed, u64::MAX)
 }
 
 /// The number of tracks of a zone up to the first that deviates from "always a". Skipped sectors
 /// also move all sectors after them, but unlike a step they move the track boundaries as well. The
-/// search continues after them.
+/// search continues after them. The tracks of the next row have to continue alike, or `enough` of
+/// them.
 fn row_end(
     session: &mut Session,
     layout: &mut LayoutResult,
     zone: &mut ZoneModel,
     allowed: f64,
+    enough: u64,
 ) -> Attempt<Option<u64>> {
     let mut before = None;
     for _ in 0..MAX_SKIPPED {
@@ -166,10 +173,15 @@ fn row_end(
             break;
         }
         if skipped == 0 {
-            // Those of the row, which is longer than what was counted before.
-            let end = zone.track_start(track);
+            // A row has more tracks than the rate of slips was learned from before. If it is none,
+            // they may be spares.
+            let (known, end) = (layout.slips, zone.track_start(track));
             layout.note_slips(zone.approximate_between(zone.first_lba, end), end - zone.first_lba);
-            return Ok(continues_after(session, layout, zone, unit)?.then_some(unit));
+            let continues = continued_after(session, layout, zone, unit)? >= enough.min(unit);
+            if !continues {
+                layout.slips = known;
+            }
+            return Ok(continues.then_some(unit));
         }
         // A count that repeats at the same place is not one of skipped sectors.
         if before == Some(unit) {
@@ -187,15 +199,15 @@ fn row_end(
     Ok(None)
 }
 
-/// True if the tracks after one continue as before it, all with the same offset but for slips. At
-/// the end of a zone they differ from each other.
-fn continues_after(
+/// The number of tracks, up to a whole row, that continue after one as before it, all with the same
+/// offset but for slips. At the end of a zone they differ from each other.
+fn continued_after(
     session: &mut Session,
     layout: &LayoutResult,
     zone: &ZoneModel,
     unit: u64,
-) -> Attempt<bool> {
-    let mut first = None;
+) -> Attempt<u64> {
+    let (mut first, mut continued) = (None, 0);
     let change = zone.first_track() + unit;
     // The last tracks before another step may be spares.
     for track in [0, 1, 4, 8, unit / 2, unit * 7 / 8].into_iter().filter(|track| *track < unit) {
@@ -209,11 +221,12 @@ fn continues_after(
                 break;
             }
             if !(-MIN_DEVIATION..=MIN_DEVIATION + slips).contains(&later) {
-                return Ok(false);
+                return Ok(continued);
             }
         }
+        continued = track;
     }
-    Ok(true)
+    Ok(unit)
 }
 
 /// A search for a step of a third kind in progress.
