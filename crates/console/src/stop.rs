@@ -38,6 +38,10 @@ impl Stop {
                         _ = terminate.recv() => 143,
                     };
                     if raised.is_raised() {
+                        tracing::error!(
+                            "a second signal ends the program before it has stopped: requests in \
+                             flight are not finished, and unflushed writes may be lost"
+                        );
                         crate::view::give_back();
                         std::process::exit(code);
                     }
