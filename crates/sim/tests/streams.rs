@@ -620,6 +620,15 @@ fn random_clients_on_two_arms_lose_little_to_the_drive_s_own_queue() {
     }
 }
 
+/// The drive orders them when it destages.
+#[test]
+fn writes_alone_are_as_fast_as_with_the_drive_s_own_queue() {
+    let writes = "{ clients = 16, reads = 0.0, size = '8KiB' }";
+    let rate = |policy| rates_under(policy, "nearline-20tb", &[writes])[0];
+    let (own, firmware) = (rate("headtime"), rate("firmware"));
+    assert!(own > 0.97 * firmware, "{own} of {firmware}");
+}
+
 /// A sequential reader that ends after 64 MiB.
 #[test]
 fn a_run_that_has_ended_costs_random_clients_nothing() {

@@ -197,6 +197,11 @@ impl Headtime {
     /// The next command among the requests that the view shows, which are those of `tenant`: a read
     /// that the drive's cache probably answers where the arm has work or is to wait, else by turns.
     fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
+        if self.only_writes(view)
+            && let Some(oldest) = view.queue.by_arrival().next()
+        {
+            return Choice::one(Some(oldest.ticket));
+        }
         let hit = self.hit(view);
         let needs_arm = |command: &Outstanding| {
             command.target.op.moves_head() && !self.is_beside_arm(view, command)
@@ -318,6 +323,22 @@ impl Headtime {
         let at_drive = view.outstanding.iter().map(|command| command.requests.len());
         let all = view.queue.len() + at_drive.sum::<usize>();
         streams.run_of(queued.request.id).is_some_and(|run| streams.held(run) == all)
+    }
+
+    /// Returns whether all requests are writes at random into the drive's cache, for a while: the
+    /// drive orders them when it destages, whatever the policy does.
+    fn only_writes(&self, view: &View<'_>) -> bool {
+        let (written, streams) = (self.best.written(), self.streams.streams());
+        let goes = |queued: &Queued| {
+            let Queued { request, deadline, .. } = queued;
+            is_cached_write(request) && deadline.is_none() && streams.is_at_random(request)
+        };
+        written.are_all(view.now)
+            && !written.are_forced()
+            && !view.shares.any_terms()
+            && view.belief.takes_into_cache(Op::Write)
+            && !streams.any_long_run()
+            && view.queue.by_arrival().take(OLDEST).all(goes)
     }
 
     /// Returns whether the drive's own queue orders better: between commands the drive destages
@@ -494,6 +515,9 @@ impl Policy for Headtime {
             2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
             depth => depth,
         };
+        if self.only_writes(view) {
+            return usize::MAX;
+        }
         if self.drive_orders(view) {
             let late = view.mean_response * LATE_RESPONSES;
             let is_late = |command: &Outstanding| {
