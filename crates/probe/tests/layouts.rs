@@ -423,6 +423,27 @@ fn rows_with_spares_of_their_own_are_recognized_although_many_sectors_are_slippe
 }
 
 #[test]
+fn long_rows_are_recognized_although_few_slips_distort_the_common_step() {
+    let (heads, band) = (16, 276);
+    let mut profile = in_rows(heads, 1, band, 5);
+    // With the tracks that the drive keeps, a count costs too much to be made at each reading.
+    profile.cache = catalog::load("cheetah10k7").expect("a profile that ships").cache;
+    let cache = profile.cache.as_mut().expect("a cache");
+    (cache.segments, cache.whole_track, cache.read_ahead_sectors) = (4, true, 0);
+    let zone = &mut profile.zones[0];
+    (zone.spares, zone.spare_cylinders) = (11, Some(band));
+    zone.slips =
+        [74, 192, 536, 959, 1_340, 2_757, 2_819, 3_160, 4_215].map(|slip| 1_000 * slip).into();
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let finding = characterize(&profile, truth, 1);
+    let found = finding.profile.expect("a profile").geometry.band_cylinders;
+    // All surfaces of a band are one row.
+    assert_eq!(found, Some(u32::from(heads) * band));
+    let within = finding.check.expect("a check").within_50_us;
+    assert!(within >= 0.975, "{within} within 50 us");
+}
+
+#[test]
 fn rows_are_recognized_in_the_second_zone_if_the_first_has_less_than_two() {
     let (heads, band) = (40, 264);
     let mut profile = in_rows(heads, 3, band, 2);

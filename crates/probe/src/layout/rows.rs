@@ -35,39 +35,51 @@ const MAX_SKIPPED: u64 = 64;
 const FAR_SLIPS: f64 = 0.4;
 /// The tracks that have to continue alike after a row of which both ends were found.
 const FEW_TRACKS: u64 = 8;
+/// The most times that the error of the common step may add up to what seems another step (guess).
+const MAX_DRIFTS: u64 = 4;
 /// The units that are searched in one experiment if they have many tracks.
 const ROWS: u64 = 4;
 
 /// Finds rows of many tracks: the zone with them, and with the step between them. None if there are
-/// none, or if no other step follows the first row; then a reading or a count was wrong.
+/// none. Where no other step follows, the error of the common one has added up on the way, as a few
+/// slips that were not counted distort it; the search goes on with the zone fitted to that track.
 pub(super) fn find_rows(
     session: &mut Session,
     layout: &mut LayoutResult,
     zone: &ZoneModel,
     allowed: f64,
 ) -> Attempt<Option<ZoneModel>> {
-    let Some(row) = long_unit(session, layout, zone, allowed)? else { return Ok(None) };
-    let mut zone = zone.clone();
-    begin_in_unit(&mut zone, row);
-    count_up_to_row_end(session, &mut zone, row.unit)?;
-    let spares = spares_before(session, layout, &zone, row.unit)?
-        .filter(|spares| spares.sectors >= MIN_SPARES && zone.groups.is_none());
-    let mut moved = zone.clone();
-    if let Some(spares) = spares {
-        record_skip(&mut moved, spares);
+    let mut fitted = zone.clone();
+    for _ in 0..MAX_DRIFTS {
+        let known = layout.slips;
+        let mut zone = fitted.clone();
+        let Some(row) = long_unit(session, layout, &mut fitted, allowed)? else { break };
+        begin_in_unit(&mut zone, row);
+        count_up_to_row_end(session, &mut zone, row.unit)?;
+        let spares = spares_before(session, layout, &zone, row.unit)?
+            .filter(|spares| spares.sectors >= MIN_SPARES && zone.groups.is_none());
+        let mut moved = zone.clone();
+        if let Some(spares) = spares {
+            record_skip(&mut moved, spares);
+        }
+        let (step, seen) = step_seen(session, &moved, row.unit)?;
+        if wrap(step - zone.steps[0]).abs() > allowed / 2.0 {
+            zone.steps[1] = step;
+            match spares {
+                // The zone does not know the spares, so the readings after them do not fit to it.
+                Some(_) => zone.tied[1] = (step, 1.0),
+                None => zone.readings.extend(seen),
+            }
+            zone.fit();
+            return Ok(Some(zone));
+        }
+        // What is skipped up to there is counted again.
+        layout.slips = known;
+        let track = fitted.first_track() + row.unit - row.before;
+        let angle = track_angle(session, &fitted, track)?;
+        fitted.add_angle(track, angle);
     }
-    let (step, seen) = step_seen(session, &moved, row.unit)?;
-    if wrap(step - zone.steps[0]).abs() <= allowed / 2.0 {
-        return Ok(None);
-    }
-    zone.steps[1] = step;
-    match spares {
-        // The zone does not know the spares, so the readings after them do not fit to it.
-        Some(_) => zone.tied[1] = (step, 1.0),
-        None => zone.readings.extend(seen),
-    }
-    zone.fit();
-    Ok(Some(zone))
+    Ok(None)
 }
 
 /// A row of tracks with one step.
@@ -88,24 +100,24 @@ fn begin_in_unit(zone: &mut ZoneModel, row: Row) {
 }
 
 /// Finds a pattern of many tracks: up to the first one that deviates from "always a". The row after
-/// it shows how long rows are; the first one may begin before the first address.
+/// it shows how long rows are; the first one may begin before the first address. The zone is fitted
+/// up to there.
 fn long_unit(
     session: &mut Session,
     layout: &mut LayoutResult,
-    zone: &ZoneModel,
+    zone: &mut ZoneModel,
     allowed: f64,
 ) -> Attempt<Option<Row>> {
-    let mut trial = zone.clone();
-    let Some(first) = row_end(session, layout, &mut trial, allowed, u64::MAX)? else {
+    let Some(first) = row_end(session, layout, zone, allowed, u64::MAX)? else {
         return Ok(None);
     };
-    let last = trial.first_track() + first - 1;
-    let Some(short) = short_by(session, layout, &trial, last)? else {
+    let last = zone.first_track() + first - 1;
+    let Some(short) = short_by(session, layout, zone, last)? else {
         return Ok(Some(Row { unit: first, before: 0 }));
     };
-    let start = trial.track_start(last + 1) - short;
-    let mut next = ZoneModel::new(Pattern::PLAIN, start, trial.sectors_per_track);
-    next.steps = trial.steps;
+    let start = zone.track_start(last + 1) - short;
+    let mut next = ZoneModel::new(Pattern::PLAIN, start, zone.sectors_per_track);
+    next.steps = zone.steps;
     // A slip on its first tracks must not change the step that many have shown.
     next.tied[0] = (next.steps[0], first as f64);
     next.origin = track_angle(session, &next, 0)?;
