@@ -36,6 +36,7 @@ pub(crate) struct Written {
     forces: bool,
     /// The share of writes among the last 64 requests or so.
     share_of_writes: f64,
+    /// The time at which the last read finished.
     last_read: Option<Instant>,
     /// The number of writes since the last flush, and its mean at the last flushes.
     unflushed: u32,
