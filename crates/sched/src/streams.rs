@@ -179,6 +179,14 @@ impl Streams {
         self.runs.values().any(|run| run.is_long && !(slow && self.is_slow_writers(run)))
     }
 
+    /// Returns whether a run is known that has used `time` of the drive, but for those of slow
+    /// writers.
+    pub(crate) fn any_run_of(&self, time: Nanos) -> bool {
+        let slow = self.slow_writers().is_some();
+        let counts = |run: &Run| !(slow && self.is_slow_writers(run));
+        self.runs.values().any(|run| run.account.used >= time && counts(run))
+    }
+
     /// Returns whether a long run of writes is known whose client neither flushes them nor is slow.
     pub(crate) fn any_long_unflushed_run(&self) -> bool {
         let slow = self.slow_writers().is_some();

@@ -10,7 +10,7 @@ use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf_expected::{SptfExpected, continues};
-use crate::policies::stream_turns::{StreamTurn, StreamTurns, with_abutting};
+use crate::policies::stream_turns::{LONGEST_TURN, StreamTurn, StreamTurns, with_abutting};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policies::written::{WriteCache, is_cached_write};
 use crate::policy::{Choice, Policy, View};
@@ -325,19 +325,16 @@ impl Headtime {
         streams.run_of(queued.request.id).is_some_and(|run| streams.held(run) == all)
     }
 
-    /// Returns whether all requests are writes at random into the drive's cache, for a while: the
-    /// drive orders them when it destages, whatever the policy does.
+    /// Returns whether all requests are writes into the drive's cache, for a while, of no run that
+    /// lasts: the drive orders them when it destages, whatever the policy does.
     fn only_writes(&self, view: &View<'_>) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
-        let goes = |queued: &Queued| {
-            let Queued { request, deadline, .. } = queued;
-            is_cached_write(request) && deadline.is_none() && streams.is_at_random(request)
-        };
+        let goes = |queued: &Queued| is_cached_write(&queued.request) && queued.deadline.is_none();
         written.are_all(view.now)
             && !written.are_forced()
             && !view.shares.any_terms()
             && view.belief.takes_into_cache(Op::Write)
-            && !streams.any_long_run()
+            && !streams.any_run_of(self.streams.change(view) * LONGEST_TURN)
             && view.queue.by_arrival().take(OLDEST).all(goes)
     }
 

@@ -126,12 +126,12 @@ struct Visit {
     waits_since: Option<Instant>,
 }
 
-/// The reciprocal of the maximum part of a turn that the change to it costs (the project's target
-/// is one in twenty).
-const CHANGES: u64 = 20;
+/// A turn is at most so many changes long: the change to it costs a twentieth of it (the project's
+/// target).
+pub(crate) const LONGEST_TURN: u64 = 20;
 /// From this idle share of time on there are no turns: they save time that nobody needs, and every
 /// request outside of the turn would wait for it (guess: a twentieth, as above).
-const IDLE_SHARE: f64 = 1.0 / CHANGES as f64;
+const IDLE_SHARE: f64 = 1.0 / LONGEST_TURN as f64;
 /// With time to spare the drive reads ahead for this part of a change (guess: others wait for it).
 const SPARE: u64 = 8;
 /// A turn is at least this many changes long (guess: a third of the time is lost then).
@@ -420,7 +420,7 @@ impl StreamTurns {
         let waits_for_another =
             before.is_some_and(|before| eligible.iter().all(|(owner, _)| *owner != before.owner));
         let owners = (eligible.len() + usize::from(waits_for_another).max(thinking)).max(1) as u64;
-        let length = (change * CHANGES).min(round / owners).max(change * SHORTEST_CHANGES);
+        let length = (change * LONGEST_TURN).min(round / owners).max(change * SHORTEST_CHANGES);
         let time_of = |owner| self.streams.account(owner).virtual_time;
         let latest = eligible.iter().map(|(owner, _)| time_of(*owner)).max().unwrap_or_default();
         let back = latest.saturating_sub(round.as_ns());

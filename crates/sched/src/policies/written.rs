@@ -36,8 +36,8 @@ pub(crate) struct Written {
     forces: bool,
     /// The share of writes among the last 64 requests or so.
     share_of_writes: f64,
-    /// The time at which the last read finished.
-    last_read: Option<Instant>,
+    /// The time at which the last request other than a write finished.
+    last_other: Option<Instant>,
     /// The number of writes since the last flush, and its mean at the last flushes.
     unflushed: u32,
     per_flush: Option<f64>,
@@ -102,10 +102,10 @@ impl Written {
         self.share_of_writes >= 0.5
     }
 
-    /// Returns whether no read has finished for a second (guess: longer than any think time that
-    /// is worth waiting for).
+    /// Returns whether no read or flush has finished for a second (guess: longer than any think
+    /// time that is worth waiting for).
     pub(crate) fn are_all(&self, now: Instant) -> bool {
-        self.last_read.is_none_or(|read| read + Nanos::from_secs(1) <= now)
+        self.last_other.is_none_or(|other| other + Nanos::from_secs(1) <= now)
     }
 
     /// Returns whether the policy forced the last write to the medium.
@@ -175,10 +175,12 @@ impl Written {
         }
         let is_write = f64::from(u8::from(finished.request.op == Op::Write));
         self.share_of_writes += (is_write - self.share_of_writes) / 64.0;
+        if finished.request.op != Op::Write {
+            self.last_other = Some(finished.finished);
+        }
         let time = finished.disk_time.as_ns() as f64;
         match finished.request.op {
             Op::Read => {
-                self.last_read = Some(finished.finished);
                 self.read_time.note(time);
                 if finished.disk_time > DESTAGED {
                     self.arm_time.note(time);

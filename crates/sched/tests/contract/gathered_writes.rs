@@ -120,5 +120,7 @@ fn with_few_requests_at_random_the_drive_orders_while_it_destages() {
     let mostly_writes = |id| if id % 5 == 0 { at_random(id, 4) } else { at_random(id, 1) };
     assert!(at_drive(true, 8, mostly_writes) <= 2, "it would only destage");
     assert_eq!(at_drive(true, 8, |id| at_random(id, 1)), 8, "nobody reads");
+    let runs = |id| write(id, id % 8 * (CAPACITY / 8) + id / 8 % (CAPACITY / 8), 1);
+    assert_eq!(at_drive(true, 8, runs), 8, "nobody reads");
     assert!(at_drive(true, 8, |id| due(at_random(id, 3), 60_000)) <= 2);
 }
