@@ -67,6 +67,9 @@ pub struct Finished {
     /// where a command served several), with that of earlier commands that failed and were sent
     /// again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
+    /// The time before that in which the drive took writes into its cache while the arm served this
+    /// request; it is charged for those writes.
+    pub overlapped: Nanos,
     /// True for a write that the drive has completed on the medium (force unit access).
     pub forced: bool,
     /// The outcome.
@@ -78,6 +81,11 @@ impl Finished {
     #[must_use]
     pub fn response(&self) -> Nanos {
         self.finished.saturating_since(self.submitted)
+    }
+
+    /// The time for which the arm served it, also while the drive took writes into its cache.
+    pub(crate) fn arm_time(&self) -> Nanos {
+        self.disk_time + self.overlapped
     }
 
     /// Dispatch to completion.

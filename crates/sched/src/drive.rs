@@ -174,6 +174,8 @@ pub struct Outstanding {
     pub worst: Nanos,
     /// True if the drive's cache probably answers it, so that the head stays where it is.
     pub(crate) probably_cached: bool,
+    /// The sum of [`Finished::overlapped`](crate::Finished::overlapped), once it is done.
+    pub(crate) overlapped: Nanos,
     /// The charge of each of `requests` at dispatch; empty while no shares are tracked.
     pub(crate) charges: SmallVec<[Charge; 1]>,
     /// The job that the `background` run belongs to.

@@ -97,6 +97,8 @@ pub struct Scheduler {
     arms: ArmStates,
     /// The last access, and the time of the last completion of any kind.
     last: LastAccess,
+    /// The last completion, but for those of writes into the drive's cache.
+    arm_until: Instant,
     mean_response: Nanos,
     idle_time: IdleTime,
     /// The time in which the drive had no command, up to the last one sent.
@@ -165,6 +167,7 @@ impl Scheduler {
             charged_before: BTreeMap::new(),
             arms,
             last: LastAccess::NONE,
+            arm_until: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
             idle_time: IdleTime::default(),
             idle: Nanos::ZERO,

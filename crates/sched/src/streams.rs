@@ -524,7 +524,10 @@ impl Streams {
                 let positioning = change.filter(|_| is_rest(owner)).unwrap_or_default();
                 self.destaging.wrote(owner, took, transfer, positioning)
             }
-            Some(change) => self.destaging.waited(took, change + transfer),
+            Some(change) => {
+                let most = change + transfer;
+                self.destaging.waited(took, most).max(finished.arm_time().min(most))
+            }
             None => took,
         };
         self.gone(finished.request.id);
@@ -547,7 +550,7 @@ impl Streams {
             && run.account.sector_ns > 0.0
         {
             let transfer_ns = sectors * run.account.sector_ns;
-            let beyond_ns = (finished.disk_time.as_ns() as f64 - transfer_ns).max(0.0);
+            let beyond_ns = (finished.arm_time().as_ns() as f64 - transfer_ns).max(0.0);
             habits.followed = (habits.followed + 1.0).min(32.0);
             habits.following_ns += (beyond_ns - habits.following_ns) / habits.followed;
         }
@@ -863,6 +866,7 @@ mod tests {
             dispatched: now,
             finished: now,
             disk_time: Nanos::from_ms(ms),
+            overlapped: Nanos::ZERO,
             forced: false,
             outcome: crate::command::Outcome::Success,
         }

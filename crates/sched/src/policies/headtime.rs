@@ -102,7 +102,7 @@ impl Unhurried {
     }
 
     fn charge(&mut self, finished: &Finished) {
-        let time = finished.disk_time.as_ns() as i64;
+        let time = finished.arm_time().as_ns() as i64;
         match finished.request.deadline {
             Some(_) if self.wait => self.due_ns += time / (UNHURRIED - 1),
             Some(_) => {}
@@ -136,7 +136,7 @@ struct MeanResponse {
 
 impl MeanResponse {
     fn add(&mut self, finished: &Finished) {
-        let time = finished.disk_time.as_ns() as f64;
+        let time = finished.arm_time().as_ns() as f64;
         self.weighted += (finished.response().as_ns() as f64 * time - self.weighted) / 64.0;
         self.weights += (time - self.weights) / 64.0;
     }

@@ -178,11 +178,11 @@ impl Written {
         if finished.request.op != Op::Write {
             self.last_other = Some(finished.finished);
         }
-        let time = finished.disk_time.as_ns() as f64;
+        let time = finished.arm_time().as_ns() as f64;
         match finished.request.op {
             Op::Read => {
                 self.read_time.note(time);
-                if finished.disk_time > DESTAGED {
+                if finished.arm_time() > DESTAGED {
                     self.arm_time.note(time);
                 }
             }
@@ -202,7 +202,7 @@ impl Written {
         match finished.request.op {
             Op::Write if finished.forced => self.forces |= !finished.request.fua,
             Op::Write if is_cached_write(&finished.request) => {
-                (self.cache_is_full, self.forces) = (finished.disk_time > DESTAGED, false);
+                (self.cache_is_full, self.forces) = (finished.arm_time() > DESTAGED, false);
                 let waited = finished.finished > finished.dispatched + DESTAGED;
                 self.waited.note(f64::from(u8::from(waited)));
             }
@@ -269,6 +269,7 @@ mod tests {
             dispatched: Instant::ORIGIN,
             finished: Instant::ORIGIN + Nanos::from_ms(ms),
             disk_time: Nanos::from_ms(ms),
+            overlapped: Nanos::ZERO,
             forced,
             outcome: Outcome::Success,
         };

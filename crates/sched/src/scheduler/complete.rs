@@ -31,7 +31,7 @@ impl Scheduler {
         let index = index.unwrap_or_else(|| {
             panic!("command {} completed but is not outstanding", done.command.0)
         });
-        let command = self.outstanding.remove(index);
+        let mut command = self.outstanding.remove(index);
         let before = self.last.finished;
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
         let moves =
@@ -40,6 +40,11 @@ impl Scheduler {
         self.count_stall(&command, &done);
         let cached = self.learn(&command, &done);
         self.last.finished = self.last.finished.max(done.finished);
+        let goes_into_cache = cached && command.target.op != Op::Read;
+        if !goes_into_cache {
+            command.overlapped = before.saturating_since(self.arm_until.max(command.dispatched));
+            self.arm_until = self.last.finished;
+        }
 
         if self.fill.is_some() && !cached {
             self.measure_fill_cost(&command, &done);
@@ -132,6 +137,7 @@ impl Scheduler {
             dispatched: command.dispatched,
             finished: done.finished,
             disk_time,
+            overlapped: command.overlapped / command.requests.len() as u64,
             forced: command.fua,
             outcome: done.outcome,
         };

@@ -204,6 +204,7 @@ impl Scheduler {
             predicted,
             worst,
             probably_cached,
+            overlapped: Nanos::ZERO,
             charges,
             background,
             job,

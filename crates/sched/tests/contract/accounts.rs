@@ -1,7 +1,7 @@
 //! The charged time is the busy time of the drive, to the nanosecond; `Session::run_to_end` checks
 //! the sum in every other test too.
 
-use headtime_sched::{POLICIES, Request, VolumeId};
+use headtime_sched::{AccessKind, POLICIES, Request, VolumeId};
 use headtime_units::{Instant, Nanos};
 
 use crate::drive::{FLUSH, ServiceOrder};
@@ -115,4 +115,18 @@ fn charges_add_up_whatever_order_the_drive_serves_in() {
     }
     session.run_to_end();
     assert_eq!(session.finished.len(), 20);
+}
+
+#[test]
+fn the_time_of_a_read_goes_on_while_the_drive_takes_writes_into_its_cache() {
+    let mut setup = Setup::of("firmware").order(ServiceOrder::Picks(vec![1, 0]));
+    setup.belief.says = AccessKind::CacheHit;
+    let mut session = setup.start();
+    session.accept(read(0, 9, 1));
+    session.accept(write(1, 18, 1));
+    session.run_to_end();
+    let (read, write) = (session.end_of(0), session.end_of(1));
+    assert!(write.finished < read.finished && read.disk_time < read.service());
+    assert_eq!(read.disk_time + read.overlapped, read.service());
+    assert_eq!(write.overlapped, Nanos::ZERO);
 }

@@ -144,6 +144,7 @@ impl SchedulerApi for Buggy {
                 finished: now,
                 forced: false,
                 disk_time,
+                overlapped: Nanos::ZERO,
                 outcome,
             });
             if self.bug == Bug::NeverSendsFlushes {
