@@ -1,5 +1,5 @@
 //! Layouts that differ from those of the catalog, class by class: drives that begin in the middle
-//! of a cylinder or band, and spares on each track or after every few tracks or cylinders.
+//! of a cylinder or band, and rows of tracks. Those with spares of few tracks are in `spares`.
 //!
 //! Each case is a small drive without noise: a few zones of a catalog drive with its layout
 //! changed. Whole drives over all classes are drawn by seed: `cargo run --release -p headtime-probe
@@ -7,82 +7,11 @@
 
 mod common;
 
+use common::small::{expect_predicted, expect_recognized, in_rows, slip_one_in, small};
 use common::{characterize, tracks_alike};
+use headtime_mechanics::catalog;
 use headtime_mechanics::profile::TrackOrder;
-use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sim::DriveTruth;
-
-/// A drive with so many zones of so many cylinders of a catalog drive without spares, and with so
-/// many heads.
-fn small(name: &str, heads: u16, zones: usize, cylinders: u32) -> DriveProfile {
-    let mut profile = catalog::load(name).expect("a profile that ships");
-    profile.capacity_sectors = None;
-    profile.geometry.heads = heads;
-    profile.zones.truncate(zones);
-    for (number, zone) in (0..).zip(&mut profile.zones) {
-        (zone.first_cylinder, zone.cylinders) = (number * cylinders, cylinders);
-        (zone.spares, zone.spare_cylinders, zone.reserved) = (0, None, 0);
-        (zone.slips, zone.remaps) = (Vec::new(), Vec::new());
-        zone.first_angle_turns = None;
-    }
-    profile
-}
-
-/// Characterizes drives, two at a time; each must have 97.5 % of its reads predicted, nearly all
-/// tracks where they are, and as many heads as are found.
-fn expect_recognized(cases: &[(String, DriveProfile)]) {
-    expect(cases, |profile, found| found.geometry.heads == profile.geometry.heads);
-}
-
-/// The same where nothing shows the number of heads.
-fn expect_predicted(cases: &[(String, DriveProfile)]) {
-    expect(cases, |_, _| true);
-}
-
-fn expect(
-    cases: &[(String, DriveProfile)],
-    has_heads: impl Fn(&DriveProfile, &DriveProfile) -> bool + Sync,
-) {
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let failed = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some((case, profile)) = cases.get(number) else { break };
-                    if let Some(why) = shortfall(profile, &has_heads) {
-                        failed.lock().expect("no panics").push(format!("{case}: {why}"));
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().expect("no panics");
-    assert!(failed.is_empty(), "{} of {} cases:\n{}", failed.len(), cases.len(), failed.join("\n"));
-}
-
-fn shortfall(
-    profile: &DriveProfile,
-    has_heads: impl Fn(&DriveProfile, &DriveProfile) -> bool,
-) -> Option<String> {
-    let truth = DriveTruth::nominal(profile, 1).expect("a drive");
-    let finding = characterize(profile, truth.clone(), 1);
-    let Some(found) = &finding.profile else {
-        return Some(format!("no profile, {:?}", finding.remarks));
-    };
-    let alike = tracks_alike(found, truth.mechanism().layout(), 1);
-    let within = finding.check.as_ref().map_or(0.0, |check| check.within_50_us);
-    let heads = found.geometry.heads;
-    (!has_heads(profile, found) || alike < 0.99 || within < 0.975).then(|| {
-        format!(
-            "{heads} heads of {}, {alike:.3} of tracks, {within:.4} within 50 us, {:.0} s: {:?}",
-            profile.geometry.heads,
-            finding.drive_time.as_secs_f64(),
-            finding.remarks
-        )
-    })
-}
 
 #[test]
 fn a_drive_that_begins_in_the_middle_of_a_cylinder_is_recognized() {
@@ -111,22 +40,6 @@ fn a_drive_that_begins_in_the_middle_of_a_cylinder_is_recognized() {
 }
 
 #[test]
-fn zones_that_begin_anywhere_in_a_cylinder_with_spares_are_recognized() {
-    let mut cases = Vec::new();
-    for (heads, reserved, spares_part) in [(8, 1, 17), (2, 0, 14), (1, 0, 14)] {
-        let mut profile = small("deskstar34gxp@nocache", heads, 3, 600);
-        let spares = u64::from(profile.zones[0].sectors_per_track) / spares_part;
-        for (number, zone) in (0..).zip(&mut profile.zones) {
-            let sectors = u64::from(zone.sectors_per_track);
-            (zone.spare_cylinders, zone.spares) = (Some(1), spares);
-            zone.reserved = if number == 0 { 0 } else { reserved * sectors };
-        }
-        cases.push((format!("{heads} heads, {reserved} tracks before each zone"), profile));
-    }
-    expect_recognized(&cases);
-}
-
-#[test]
 fn a_drive_that_begins_in_the_middle_of_a_band_is_recognized() {
     let mut profile = small("cheetah10k7@nocache", 4, 2, 0);
     let band = profile.geometry.band_cylinders.expect("in bands");
@@ -146,16 +59,6 @@ fn zones_that_begin_in_the_middle_of_a_cylinder_are_recognized() {
         zone.reserved = 3 * number * u64::from(zone.sectors_per_track);
     }
     expect_recognized(&[("3, 6 and 9 tracks reserved".into(), profile)]);
-}
-
-#[test]
-fn zones_that_begin_in_the_middle_of_cylinders_with_spares_are_recognized() {
-    let mut profile = small("deskstar34gxp@nocache", 30, 4, 100);
-    for (number, zone) in (0..).zip(&mut profile.zones) {
-        (zone.spares, zone.spare_cylinders) = (36, Some(1));
-        zone.reserved = 18 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
-    }
-    expect_recognized(&[("18 tracks reserved of cylinders of 30".into(), profile)]);
 }
 
 #[test]
@@ -179,71 +82,6 @@ fn zones_that_begin_in_the_middle_of_a_band_are_recognized() {
 }
 
 #[test]
-fn spares_after_every_few_cylinders_are_recognized() {
-    let mut cases = Vec::new();
-    for (heads, group, spares) in
-        [(5, 2, 30), (5, 3, 100), (5, 8, 30), (6, 20, 250), (1, 4, 40), (13, 2, 300), (40, 3, 30)]
-    {
-        let mut profile = small("deskstar34gxp@nocache", heads, 2, 600);
-        for zone in &mut profile.zones {
-            (zone.spares, zone.spare_cylinders) = (spares, Some(group));
-        }
-        cases.push((format!("{heads} heads, {spares} spares after {group} cylinders"), profile));
-    }
-    expect_recognized(&cases);
-}
-
-#[test]
-fn spares_after_each_cylinder_are_recognized() {
-    let mut cases = Vec::new();
-    for (heads, spares) in [(1, 12), (2, 40), (5, 7)] {
-        let mut profile = small("deskstar34gxp@nocache", heads, 2, 600);
-        for zone in &mut profile.zones {
-            (zone.spares, zone.spare_cylinders) = (spares, Some(1));
-        }
-        cases.push((format!("{heads} heads, {spares} spares after each cylinder"), profile));
-    }
-    expect_recognized(&cases);
-}
-
-#[test]
-fn spares_on_each_track_are_counted_once_in_the_next_zone() {
-    let mut profile = small("deskstar34gxp@nocache", 1, 2, 600);
-    for zone in &mut profile.zones {
-        (zone.spares, zone.spare_cylinders) = (12, Some(1));
-    }
-    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
-    let real: Vec<u32> = profile.zones.iter().map(|zone| zone.sectors_per_track).collect();
-    for seed in 1..=3 {
-        let found = characterize(&profile, truth.clone(), seed).profile.expect("a profile");
-        let sectors: Vec<u32> = found.zones.iter().map(|zone| zone.sectors_per_track).collect();
-        let are_real = sectors.iter().all(|sectors| real.contains(sectors));
-        assert!(are_real, "seed {seed}: {sectors:?} sectors per track, not {real:?}");
-    }
-}
-
-#[test]
-fn spares_on_each_track_or_after_every_few_tracks_are_recognized() {
-    let mut cases = Vec::new();
-    for (name, heads, cylinders, tracks, spares) in [
-        ("deskstar34gxp@nocache", 5, 500, 1, 12),
-        ("deskstar34gxp@nocache", 5, 600, 7, 30),
-        ("cheetah10k7@nocache", 4, 500, 1, 12),
-    ] {
-        let mut profile = small(name, heads, 2, cylinders);
-        if let Some(band) = &mut profile.geometry.band_cylinders {
-            *band = 125;
-        }
-        for zone in &mut profile.zones {
-            (zone.spares, zone.spare_tracks) = (spares, Some(tracks));
-            zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 60.0);
-        }
-        cases.push((format!("{heads} heads, {spares} spares after {tracks} tracks"), profile));
-    }
-    expect_recognized(&cases);
-}
-
-#[test]
 fn bands_are_recognized_although_many_sectors_are_slipped() {
     let mut profile = small("cheetah10k7@nocache", 4, 1, 0);
     let band = 220;
@@ -256,35 +94,6 @@ fn bands_are_recognized_although_many_sectors_are_slipped() {
     zone.slips = (1..sectors / apart).map(|slip| slip * apart - slip * 7_919 % 8_009).collect();
     zone.spares = zone.slips.len() as u64;
     expect_recognized(&[("100 slips per million".into(), profile)]);
-}
-
-#[test]
-fn groups_of_bands_with_spares_are_recognized_although_many_sectors_are_slipped() {
-    let band = 130;
-    for (reserved, apart) in [(0, 30_000), (1_100, 12_000)] {
-        let mut profile = small("cheetah10k7@nocache", 3, 2, 0);
-        profile.geometry.band_cylinders = Some(band);
-        for (number, zone) in (0..).zip(&mut profile.zones) {
-            (zone.first_cylinder, zone.cylinders) = (number * 8 * band, 8 * band);
-            let sectors = f64::from(zone.sectors_per_track);
-            zone.cylinder_skew = (0.19 * sectors).round();
-            zone.track_skew = zone.cylinder_skew + 10.0;
-            zone.band_skew = None;
-            (zone.spares, zone.spare_cylinders) = (240, Some(2 * band));
-            zone.reserved = if number == 0 { reserved } else { 0 };
-            // At uneven distances, fewer than half of a group's spares.
-            let slips = zone.physical_sectors(3) / apart;
-            zone.slips = (1..slips).map(|slip| slip * apart - slip * 7_919 % 8_009).collect();
-        }
-        let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
-        let finding = characterize(&profile, truth, 1);
-        let found = finding.profile.expect("a profile");
-        let groups = found.zones.iter().map(|zone| (zone.spares, zone.spare_cylinders));
-        let expected = (240, Some(2 * band));
-        assert_eq!(groups.collect::<Vec<_>>(), [expected; 2], "a slip in {apart}");
-        let within = finding.check.expect("a check").within_50_us;
-        assert!(within >= 0.975, "a slip in {apart}: {within} within 50 us");
-    }
 }
 
 #[test]
@@ -360,26 +169,6 @@ fn bands_whose_surfaces_have_the_step_of_a_cylinder_are_recognized() {
         cases.push((format!("{heads} heads, bands of {band}"), profile));
     }
     expect_predicted(&cases);
-}
-
-/// A drive in bands of which nothing shows the surfaces: a band is a row of tracks with one step.
-fn in_rows(heads: u16, zones: usize, band: u32, bands: u32) -> DriveProfile {
-    let mut profile = small("cheetah10k7@nocache", heads, zones, band * bands);
-    profile.geometry.layout = TrackOrder::Banded;
-    profile.geometry.band_cylinders = Some(band);
-    for zone in &mut profile.zones {
-        let sectors = f64::from(zone.sectors_per_track);
-        zone.cylinder_skew = (0.085 * sectors).round();
-        zone.track_skew = zone.cylinder_skew;
-        zone.band_skew = Some(zone.cylinder_skew + (0.035 * sectors).round());
-    }
-    profile
-}
-
-/// Slips one in so many sectors, at uneven distances.
-fn slip_one_in(apart: u64, heads: u16, zone: &mut headtime_mechanics::profile::Zone) {
-    let slips = zone.physical_sectors(heads) / apart;
-    zone.slips = (1..slips).map(|slip| slip * apart - slip * 7_919 % (apart * 4 / 5)).collect();
 }
 
 #[test]
@@ -524,41 +313,6 @@ fn zones_that_end_with_a_narrower_band_are_kept_whole_where_nothing_shows_the_su
     assert_eq!(found.zones.len(), ZONES);
     let alike = tracks_alike(&found, truth.mechanism().layout(), 1);
     assert!(alike >= 0.99, "{alike} of the tracks");
-}
-
-#[test]
-fn spares_of_half_a_track_and_more_after_each_group_are_recognized() {
-    let mut cases = Vec::new();
-    for (name, heads, group, tracks) in [
-        ("deskstar34gxp@nocache", 5, 40, 0.77),
-        ("deskstar34gxp@nocache", 5, 40, 2.5),
-        ("cheetah10k7@nocache", 2, 85, 0.63),
-        ("cheetah10k7@nocache", 4, 85, 1.2),
-    ] {
-        let mut profile = small(name, heads, 2, 5 * group);
-        if let Some(band) = &mut profile.geometry.band_cylinders {
-            *band = group;
-        }
-        for zone in &mut profile.zones {
-            zone.spares = (tracks * f64::from(zone.sectors_per_track)) as u64;
-            zone.spare_cylinders = Some(group);
-            zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 90.0);
-        }
-        cases.push((format!("{heads} heads, {tracks} tracks after {group} cylinders"), profile));
-    }
-    expect_recognized(&cases);
-}
-
-#[test]
-fn spares_of_as_many_tracks_in_each_zone_are_recognized_in_time() {
-    let mut profile = small("cheetah10k7", 4, 7, 20 * 60);
-    profile.geometry.band_cylinders = Some(60);
-    for zone in &mut profile.zones {
-        zone.spares = 2 * u64::from(zone.sectors_per_track);
-        zone.spare_cylinders = Some(120);
-    }
-    // If each group is examined as one of its own, the time does not suffice.
-    expect_recognized(&[("2 tracks after 2 bands".into(), profile)]);
 }
 
 #[test]

@@ -9,13 +9,14 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
+use super::groups::find_groups;
 use super::pattern::FINEST_STEP;
 use super::track::{measure_track, short_by};
 use super::track_angle::{is_surely_as_predicted, is_within};
 use super::walk::{
     BEFORE, TrackVerdict, count_up_to, likely, record_count, record_skip, record_slips, verify,
 };
-use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
+use super::zone_model::{Pattern, Skip, ZoneModel};
 use super::zone_start::{LIKELY_SLIPS, out_of_reach};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, QUIET_TURNS, Session};
@@ -627,69 +628,4 @@ fn continues_with_slips(
         *zone = trial;
     }
     Ok(fits)
-}
-
-/// Detects groups: the second part of a zone has as many skipped sectors as an equally long first
-/// part, and both end with a cylinder or band. If the first part is shorter, because sectors before
-/// the first address belong to it, two parts after it show the groups. As many spares as in the
-/// groups of a zone before show them at once.
-fn find_groups(zone: &mut ZoneModel, track: u64) {
-    // Where all steps are alike, groups may end anywhere.
-    let unit = match zone.pattern.period() {
-        Pattern::NEVER.. => 1,
-        period => period,
-    };
-    if zone.groups.is_some() || !track.is_multiple_of(unit) {
-        return;
-    }
-    let Some(last) = zone.skips.last().copied() else { return };
-    if let Some((tracks, spares)) = zone.usual_groups
-        && last.sectors == spares
-        && track <= tracks
-        && (tracks - track).is_multiple_of(unit)
-        && last.lba - zone.first_lba + zone.reserved + spares == track * zone.sectors_per_track
-    {
-        // The first group of the zone, or the end of it, as those of a zone before.
-        zone.retain_skips(|skip| skip.lba != last.lba);
-        zone.begin_earlier(tracks - track);
-        zone.groups = Some(SpareGroups { lbas: tracks * zone.sectors_per_track - spares, spares });
-        return;
-    }
-    let sectors_between = |zone: &ZoneModel, from: u64, to: u64| -> u64 {
-        let within = zone.skips.iter().filter(|skip| (from + 1..=to).contains(&skip.lba));
-        within.map(|skip| skip.sectors).sum()
-    };
-    // The sectors before the zone are known up to whole units.
-    let known = zone.reserved;
-    for middle in zone.skips.clone() {
-        let Some(lbas) = last.lba.checked_sub(middle.lba).filter(|lbas| *lbas > 0) else {
-            continue;
-        };
-        let is_first = middle.lba - zone.first_lba + known == lbas;
-        let start = if is_first {
-            zone.first_lba
-        } else {
-            let before = middle.lba.checked_sub(lbas);
-            match before.filter(|start| zone.skips.iter().any(|skip| skip.lba == *start)) {
-                Some(start) => start,
-                None => continue,
-            }
-        };
-        let spares = sectors_between(zone, start, middle.lba);
-        if spares < MIN_SPARES
-            || spares != sectors_between(zone, middle.lba, last.lba)
-            || start - zone.first_lba > lbas
-        {
-            continue;
-        }
-        let reserved = if is_first { known } else { lbas - (start - zone.first_lba) };
-        if reserved < known || !(reserved - known).is_multiple_of(unit * zone.sectors_per_track) {
-            continue;
-        }
-        let ends = [start, middle.lba, last.lba];
-        zone.retain_skips(|skip| !ends.contains(&skip.lba));
-        zone.begin_earlier((reserved - known) / zone.sectors_per_track);
-        zone.groups = Some(SpareGroups { lbas, spares });
-        return;
-    }
 }

@@ -22,6 +22,7 @@
 
 mod border;
 mod explain;
+mod groups;
 mod pattern;
 mod recovery;
 mod rows;

@@ -6,7 +6,8 @@
 //! elsewhere in a cylinder, row or group.
 
 use super::LayoutResult;
-use super::border::{CountAt, MIN_DEVIATION, count};
+use super::border::MIN_DEVIATION;
+use super::groups::{on_each_track, presume_groups, tracks_before_group};
 use super::pattern::{FINEST_STEP, MAX_SURFACES};
 use super::recovery::short_phase;
 use super::rows::{count_up_to_row_end, spares_before};
@@ -16,7 +17,7 @@ use super::track_angle::{
     is_as_predicted, is_surely_as_predicted, step_before, step_seen, track_angle,
 };
 use super::walk::{count_up_to, first_deviation, record_skip};
-use super::zone_model::{Pattern, SpareGroups, UsualGroups, ZoneModel};
+use super::zone_model::{Pattern, UsualGroups, ZoneModel};
 use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
@@ -44,10 +45,6 @@ const ROUND_READS: u64 = 32;
 /// The first tracks of a zone were misidentified if their readings deviate from its steps by more
 /// than this many deviations of one reading.
 const UNEVEN_NOISE: f64 = 4.0;
-/// The largest deviation of two neighboring sectors of a track: in sectors, and in deviations of a
-/// reading.
-const SAME_TRACK: f64 = 1.5;
-const JUMP_NOISE: f64 = 8.0;
 /// The number of first tracks of a zone, of which three in four have to match its steps.
 const HELD_TRACKS: u64 = 8;
 
@@ -108,29 +105,6 @@ pub(crate) fn begin_next(
     }
     layout.zones.push(zone);
     Ok(())
-}
-
-/// The tracks of the first group of a zone before its first address, where all steps are alike and
-/// so do not show them; none if the group ends where it is presumed to.
-fn tracks_before_group(session: &mut Session, zone: &ZoneModel) -> Attempt<Option<u64>> {
-    let Some(groups) = zone.groups.filter(|_| zone.pattern.unit >= Pattern::NEVER) else {
-        return Ok(None);
-    };
-    let tracks = (groups.lbas + groups.spares) / zone.sectors_per_track;
-    // True if the spares lie before the end of a track.
-    let is_after = |session: &mut Session, track: u64| {
-        let counted = count(session, zone, track, CountAt::Track)?;
-        Ok(counted.is_some_and(|(extra, _)| extra >= groups.spares as i64))
-    };
-    let (mut low, mut high) = (zone.first_track(), tracks.saturating_sub(2));
-    if high <= low || out_of_reach(session, zone, high) || !is_after(session, high)? {
-        return Ok(None);
-    }
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if is_after(session, middle)? { high = middle } else { low = middle }
-    }
-    Ok(Some(tracks - high))
 }
 
 /// The tracks of the first cylinder, or of the first row, of a zone before its first address; none
@@ -347,42 +321,6 @@ fn moved_to_row_end(
         record_skip(&mut moved, spares);
     }
     Ok((zone.pattern.units > 1 || has_slips || spares.is_some()).then_some(moved))
-}
-
-/// The spares of each track, if each has its own.
-fn on_each_track(groups: Option<UsualGroups>) -> u64 {
-    groups.filter(|groups| groups.tracks == 1).map_or(0, |groups| groups.spares)
-}
-
-/// Lets a zone have the groups of a zone before, with the number of spares for which the angle
-/// jumps from one sector to the next where the first group ends; no groups if it does for none.
-fn presume_groups(session: &mut Session, zone: &mut ZoneModel, usual: UsualGroups) -> Attempt<()> {
-    let length = zone.sectors_per_track;
-    let mut numbers = usual.spares_in(length).to_vec();
-    numbers.dedup();
-    zone.usual_groups = Some((usual.tracks, numbers[0]));
-    for spares in numbers {
-        let groups = SpareGroups { lbas: usual.tracks * length - spares, spares };
-        if usual.tracks == 1 || jumps_at(session, zone, zone.group_start(groups, 1))? {
-            zone.usual_groups = Some((usual.tracks, spares));
-            (zone.groups, zone.groups_presumed) = (Some(groups), true);
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// True if an address lies at the beginning of a track.
-fn jumps_at(session: &mut Session, zone: &ZoneModel, lba: u64) -> Attempt<bool> {
-    if lba <= zone.first_lba || lba >= session.drive.capacity {
-        return Ok(false);
-    }
-    let length = zone.sectors_per_track as f64;
-    // Backwards, so that nothing was read ahead.
-    let after = session.angle_of_track(lba, length)?.turns;
-    let before = session.angle_of_track(lba - 1, length)?.turns;
-    let least = (SAME_TRACK / length).max(JUMP_NOISE * session.drive.noise_turns());
-    Ok(wrap(after - before - 1.0 / length).abs() > least)
 }
 
 /// Ties a step to that of the zone before, if they differ by no more than noise. It is the same

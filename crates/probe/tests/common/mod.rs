@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 mod simulated;
+pub(crate) mod small;
 pub(crate) mod wall;
 
 use headtime_mechanics::{DriveProfile, Layout, catalog};

@@ -1,0 +1,177 @@
+//! Drives with spares of each track, or of every few tracks or cylinders.
+//!
+//! Each case is a small drive without noise: a few zones of a catalog drive with its layout
+//! changed.
+
+mod common;
+
+use common::characterize;
+use common::small::{expect_recognized, small};
+use headtime_sim::DriveTruth;
+
+#[test]
+fn zones_that_begin_anywhere_in_a_cylinder_with_spares_are_recognized() {
+    let mut cases = Vec::new();
+    for (heads, reserved, spares_part) in [(8, 1, 17), (2, 0, 14), (1, 0, 14)] {
+        let mut profile = small("deskstar34gxp@nocache", heads, 3, 600);
+        let spares = u64::from(profile.zones[0].sectors_per_track) / spares_part;
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            let sectors = u64::from(zone.sectors_per_track);
+            (zone.spare_cylinders, zone.spares) = (Some(1), spares);
+            zone.reserved = if number == 0 { 0 } else { reserved * sectors };
+        }
+        cases.push((format!("{heads} heads, {reserved} tracks before each zone"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn zones_that_begin_in_the_middle_of_cylinders_with_spares_are_recognized() {
+    let mut profile = small("deskstar34gxp@nocache", 30, 4, 100);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.spares, zone.spare_cylinders) = (36, Some(1));
+        zone.reserved = 18 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+    }
+    expect_recognized(&[("18 tracks reserved of cylinders of 30".into(), profile)]);
+}
+
+#[test]
+fn spares_after_every_few_cylinders_are_recognized() {
+    let mut cases = Vec::new();
+    for (heads, group, spares) in
+        [(5, 2, 30), (5, 3, 100), (5, 8, 30), (6, 20, 250), (1, 4, 40), (13, 2, 300), (40, 3, 30)]
+    {
+        let mut profile = small("deskstar34gxp@nocache", heads, 2, 600);
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_cylinders) = (spares, Some(group));
+        }
+        cases.push((format!("{heads} heads, {spares} spares after {group} cylinders"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn spares_after_each_cylinder_are_recognized() {
+    let mut cases = Vec::new();
+    for (heads, spares) in [(1, 12), (2, 40), (5, 7)] {
+        let mut profile = small("deskstar34gxp@nocache", heads, 2, 600);
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_cylinders) = (spares, Some(1));
+        }
+        cases.push((format!("{heads} heads, {spares} spares after each cylinder"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn spares_on_each_track_are_counted_once_in_the_next_zone() {
+    let mut profile = small("deskstar34gxp@nocache", 1, 2, 600);
+    for zone in &mut profile.zones {
+        (zone.spares, zone.spare_cylinders) = (12, Some(1));
+    }
+    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+    let real: Vec<u32> = profile.zones.iter().map(|zone| zone.sectors_per_track).collect();
+    for seed in 1..=3 {
+        let found = characterize(&profile, truth.clone(), seed).profile.expect("a profile");
+        let sectors: Vec<u32> = found.zones.iter().map(|zone| zone.sectors_per_track).collect();
+        let are_real = sectors.iter().all(|sectors| real.contains(sectors));
+        assert!(are_real, "seed {seed}: {sectors:?} sectors per track, not {real:?}");
+    }
+}
+
+#[test]
+fn spares_on_each_track_or_after_every_few_tracks_are_recognized() {
+    let mut cases = Vec::new();
+    for (name, heads, cylinders, tracks, spares) in [
+        ("deskstar34gxp@nocache", 5, 500, 1, 12),
+        ("deskstar34gxp@nocache", 5, 600, 7, 30),
+        ("cheetah10k7@nocache", 4, 500, 1, 12),
+    ] {
+        let mut profile = small(name, heads, 2, cylinders);
+        if let Some(band) = &mut profile.geometry.band_cylinders {
+            *band = 125;
+        }
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_tracks) = (spares, Some(tracks));
+            zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 60.0);
+        }
+        cases.push((format!("{heads} heads, {spares} spares after {tracks} tracks"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn groups_of_bands_with_spares_are_recognized_although_many_sectors_are_slipped() {
+    let band = 130;
+    for (reserved, apart) in [(0, 30_000), (1_100, 12_000)] {
+        let mut profile = small("cheetah10k7@nocache", 3, 2, 0);
+        profile.geometry.band_cylinders = Some(band);
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            (zone.first_cylinder, zone.cylinders) = (number * 8 * band, 8 * band);
+            let sectors = f64::from(zone.sectors_per_track);
+            zone.cylinder_skew = (0.19 * sectors).round();
+            zone.track_skew = zone.cylinder_skew + 10.0;
+            zone.band_skew = None;
+            (zone.spares, zone.spare_cylinders) = (240, Some(2 * band));
+            zone.reserved = if number == 0 { reserved } else { 0 };
+            // At uneven distances, fewer than half of a group's spares.
+            let slips = zone.physical_sectors(3) / apart;
+            zone.slips = (1..slips).map(|slip| slip * apart - slip * 7_919 % 8_009).collect();
+        }
+        let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+        let finding = characterize(&profile, truth, 1);
+        let found = finding.profile.expect("a profile");
+        let groups = found.zones.iter().map(|zone| (zone.spares, zone.spare_cylinders));
+        let expected = (240, Some(2 * band));
+        assert_eq!(groups.collect::<Vec<_>>(), [expected; 2], "a slip in {apart}");
+        let within = finding.check.expect("a check").within_50_us;
+        assert!(within >= 0.975, "a slip in {apart}: {within} within 50 us");
+    }
+}
+
+#[test]
+fn spares_of_half_a_track_and_more_after_each_group_are_recognized() {
+    let mut cases = Vec::new();
+    for (name, heads, group, tracks) in [
+        ("deskstar34gxp@nocache", 5, 40, 0.77),
+        ("deskstar34gxp@nocache", 5, 40, 2.5),
+        ("cheetah10k7@nocache", 2, 85, 0.63),
+        ("cheetah10k7@nocache", 4, 85, 1.2),
+    ] {
+        let mut profile = small(name, heads, 2, 5 * group);
+        if let Some(band) = &mut profile.geometry.band_cylinders {
+            *band = group;
+        }
+        for zone in &mut profile.zones {
+            zone.spares = (tracks * f64::from(zone.sectors_per_track)) as u64;
+            zone.spare_cylinders = Some(group);
+            zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 90.0);
+        }
+        cases.push((format!("{heads} heads, {tracks} tracks after {group} cylinders"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn spares_of_as_many_tracks_in_each_zone_are_recognized_in_time() {
+    let mut profile = small("cheetah10k7", 4, 7, 20 * 60);
+    profile.geometry.band_cylinders = Some(60);
+    for zone in &mut profile.zones {
+        zone.spares = 2 * u64::from(zone.sectors_per_track);
+        zone.spare_cylinders = Some(120);
+    }
+    // If each group is examined as one of its own, the time does not suffice.
+    expect_recognized(&[("2 tracks after 2 bands".into(), profile)]);
+}
+
+#[test]
+fn zones_that_begin_some_cylinders_into_a_group_with_spares_are_recognized() {
+    // 27 tracks: a cylinder and a part of the next. Groups have a power of two of tracks, so that
+    // tracks at doubling distances lie at the same place of theirs.
+    let mut profile = small("deskstar34gxp@nocache", 16, 4, 640);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.spares, zone.spare_cylinders) = (37, Some(4));
+        zone.reserved = 27 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+    }
+    expect_recognized(&[("27 tracks reserved in each zone".into(), profile)]);
+}
