@@ -30,6 +30,8 @@ const FEW_SLIPS: f64 = 160.0;
 /// The number of retries of a failed count, and the number of tracks between them.
 const RETRIES: u64 = 2;
 const APART: u64 = 3;
+/// One in so many counts is left out of the usual number of slips (guess).
+const OUTLIERS: usize = 20;
 /// The number of tracks over which the reads of one count may be spread.
 const ROOM: u64 = 24;
 
@@ -50,6 +52,7 @@ pub(crate) struct SlipInterval {
 /// Makes some more counts.
 pub(crate) fn locate_slips(session: &mut Session, layout: &mut LayoutResult) -> Attempt<Progress> {
     if layout.slip_plan.is_empty() {
+        assume_usual_slips(layout);
         layout.slip_plan = plan(session, layout);
         return Ok(Progress::from(layout.slip_plan.is_empty()));
     }
@@ -58,6 +61,32 @@ pub(crate) fn locate_slips(session: &mut Session, layout: &mut LayoutResult) -> 
         locate_one(session, layout, interval)?;
     }
     Ok(Progress::More)
+}
+
+/// Lets groups, or parts of them, whose slips were not counted have as many as the counted ones.
+/// Without any, each later sector of such a group would be predicted too early.
+fn assume_usual_slips(layout: &mut LayoutResult) {
+    let mut intervals = Vec::new();
+    for (number, zone) in layout.zones.iter().enumerate().filter(|(_, zone)| !zone.unknown) {
+        if let Some(end) = zone.end_lba.filter(|_| zone.groups.is_some()) {
+            intervals_of(number, zone, end, 0.0, &mut intervals);
+        }
+    }
+    let (mut counted, others): (Vec<_>, Vec<_>) =
+        intervals.into_iter().partition(|interval| interval.counted);
+    // A few counts may be wrong, and then by many sectors.
+    counted.sort_by(|one, two| one.slips.total_cmp(&two.slips));
+    counted.truncate(counted.len() - counted.len().div_ceil(OUTLIERS));
+    let slips: f64 = counted.iter().map(|interval| interval.slips).sum();
+    let sectors: u64 = counted.iter().map(|interval| interval.to - interval.from).sum();
+    for SlipInterval { zone, from, to, .. } in others {
+        let zone = &mut layout.zones[zone];
+        let most = zone.groups.map_or(0, |groups| groups.spares);
+        let usual = libm::round(slips / sectors.max(1) as f64 * (to - from) as f64) as u64;
+        if usual > 0 && zone.approximate_between(from, to) == 0 {
+            zone.spread(from, to, usual.min(most));
+        }
+    }
 }
 
 /// An error that is small enough beside the noise of a completion, ns.
@@ -185,4 +214,34 @@ fn locate_one(
         layout.note_slips(before, lbas);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::zone_model::{Pattern, SpareGroups};
+    use super::*;
+    use crate::session::DriveTiming;
+
+    #[test]
+    fn groups_whose_slips_were_not_counted_have_as_many_as_others() {
+        const GROUP: u64 = 9_900;
+        let drive = DriveTiming { capacity: 4 * GROUP, ..DriveTiming::default() };
+        let mut session = Session::new(&[], &[], drive, 1);
+        let mut zone = ZoneModel::new(Pattern::PLAIN, 0, 100);
+        zone.groups = Some(SpareGroups { lbas: GROUP, spares: 100 });
+        zone.end_lba = Some(4 * GROUP);
+        // Half of the first two groups was counted, and the third wrongly.
+        for (group, slips) in [(0, 2), (1, 2), (2, 40)] {
+            let from = group * GROUP;
+            zone.note_counted(from + GROUP / 2);
+            zone.spread(from, from + GROUP / 2, slips);
+        }
+        let mut layout = LayoutResult { zones: vec![zone], ..LayoutResult::default() };
+        assert!(locate_slips(&mut session, &mut layout).is_ok());
+        let zone = &layout.zones[0];
+        let slips = |group| zone.approximate_between(group * GROUP, (group + 1) * GROUP);
+        assert_eq!([0, 1, 2, 3].map(slips), [4, 4, 42, 4]);
+        // They use spares of their own group only.
+        assert_eq!(zone.physical(2 * GROUP), 20_000);
+    }
 }
