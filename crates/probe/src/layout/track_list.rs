@@ -26,7 +26,8 @@ use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
 /// The number of tracks that show the pattern of any number of surfaces: three cylinders.
 pub(super) const LISTED: u64 = 3 * MAX_SURFACES + 8;
-/// The number of tracks of one step.
+/// The number of tracks of one step. If the drive keeps whole tracks, one takes hundreds of reads;
+/// a step is replayed for each of its reads.
 const STEP: usize = 32;
 /// The number of cylinders that show spares of whole tracks.
 const MIN_CYLINDERS: usize = 4;
@@ -91,7 +92,8 @@ impl TrackList {
             }
             return Ok(());
         }
-        for _ in 0..STEP {
+        let max_of_step = if session.drive.hits.keeps_tracks { 1 } else { STEP };
+        for _ in 0..max_of_step {
             self.complete =
                 (self.tracks.len() as u64) >= most || !self.measure_one(session, layout, zone)?;
             if self.complete {
