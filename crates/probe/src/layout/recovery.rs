@@ -17,14 +17,14 @@
 //! predicted: 348 stay unknown.
 
 use super::LayoutResult;
-use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
+use super::border::{CountAt, count, middle_deviation};
 use super::pattern::MAX_SURFACES;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{is_as_predicted, step_before, track_angle};
 use super::track_list::{TrackList, fit_list};
 use super::walk::{count_up_to, first_deviation, record_skip};
 use super::zone_model::{Pattern, Skip, ZoneModel};
-use super::zone_start::{out_of_reach, tie_to_previous};
+use super::zone_start::{allowed_within_row, out_of_reach, tie_to_previous, told_apart};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
 
@@ -247,11 +247,17 @@ fn long_phase(
     pattern: Pattern,
 ) -> Attempt<Option<(u64, [f64; 3])>> {
     let unit = pattern.unit;
-    let Some(to_border) =
-        first_deviation(session, plain, unit + 1, MIN_DEVIATION)?.filter(|track| *track <= unit)
+    let usual = layout.zones.iter().rfind(|zone| !zone.unknown).map_or([0.0; 3], |zone| zone.steps);
+    let allowed = allowed_within_row(session, &usual, pattern);
+    // Where a band ends, the step may be the common one.
+    let ends_alike = pattern.in_bands() && wrap(usual[2] - usual[0]).abs() < allowed;
+    let reach = if ends_alike { 2 * unit } else { unit };
+    let Some(to_step) =
+        first_deviation(session, plain, reach + 1, allowed)?.filter(|track| *track <= reach)
     else {
         return Ok(None);
     };
+    let to_border = if to_step > unit { to_step - unit } else { to_step };
     let a = plain.steps[0];
     let mut trial = begin_at(
         Pattern { unit, ..Pattern::PLAIN },
@@ -286,9 +292,9 @@ fn long_phase(
     }
     let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
     let b = part(steps[0] + median(&around));
-    let others: Vec<usize> = (0..steps.len())
-        .filter(|number| wrap(steps[*number] - b).abs() > 0.75 * MIN_DEVIATION)
-        .collect();
+    let of_band = 0.75 * told_apart(session, usual[2], usual[1]);
+    let others: Vec<usize> =
+        (0..steps.len()).filter(|number| wrap(steps[*number] - b).abs() > of_band).collect();
     let most = spares.iter().copied().max().unwrap_or(0);
     let last = match others[..] {
         [] => spares.iter().position(|short| *short == most).unwrap_or(0),
@@ -440,6 +446,34 @@ mod tests {
             }
             assert!(taken_up + 1 >= PLACES, "{name}:drawn:{seed}: {taken_up} of {PLACES}");
         }
+    }
+
+    #[test]
+    fn a_piece_begins_in_any_phase_although_surfaces_differ_little_from_cylinders() {
+        const PLACES: u64 = 8;
+        let mut profile = DriveProfile { cache: None, ..plain("cheetah10k7") };
+        profile.variation.jitter_us = 0.0;
+        for zone in &mut profile.zones {
+            let further = 0.013 * f64::from(zone.sectors_per_track);
+            zone.track_skew = zone.cylinder_skew + further.round();
+            zone.band_skew = None;
+        }
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 1).expect("a drive"));
+        let second = bench.results.layout.zones[1].clone();
+        bench.results.layout.zones.truncate(1);
+        let (period, sectors) = (second.pattern.period(), second.sectors_per_track);
+        let mut right = 0;
+        for number in 0..PLACES {
+            let track = 3 * period + number * period / PLACES;
+            let found = bench.run(1, |session, results| {
+                piece_at(session, &mut results.layout, second.track_start(track) + sectors / 2)
+            });
+            let in_row = |track: u64| track % second.pattern.unit;
+            let begins = found.map(|piece| in_row(piece.first_track()));
+            let expected = in_row(second.track_of(second.track_start(track) + sectors));
+            right += u64::from(begins == Some(expected));
+        }
+        assert!(right + 1 >= PLACES, "{right} of {PLACES}");
     }
 
     #[test]

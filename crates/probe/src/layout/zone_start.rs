@@ -126,15 +126,24 @@ fn phase_of(
     plain.steps = zone.steps;
     plain.origin = track_angle(session, &plain, 0)?;
     plain.add_angle(0, plain.origin);
-    // The step between rows may differ little from the common one.
-    let other = wrap(usual[between_rows(zone.pattern)] - usual[0]).abs();
-    let allowed = if session.drive.noise_turns() < QUIET_TURNS {
-        (other / 2.0).clamp(FINEST_STEP / 2.0, MIN_DEVIATION)
-    } else {
-        MIN_DEVIATION
-    };
+    let allowed = allowed_within_row(session, usual, zone.pattern);
     let to_border = first_deviation(session, &mut plain, unit, allowed)?;
     Ok(to_border.map(|tracks| unit - tracks))
+}
+
+/// The deviation within a row that the step between rows, which may differ little from the common
+/// one, exceeds; `usual` are the steps of a zone before.
+pub(super) fn allowed_within_row(session: &Session, usual: &[f64; 3], pattern: Pattern) -> f64 {
+    told_apart(session, usual[between_rows(pattern)], usual[0])
+}
+
+/// The deviation that tells two steps apart.
+pub(super) fn told_apart(session: &Session, one: f64, other: f64) -> f64 {
+    if session.drive.noise_turns() < QUIET_TURNS {
+        (wrap(one - other).abs() / 2.0).clamp(FINEST_STEP / 2.0, MIN_DEVIATION)
+    } else {
+        MIN_DEVIATION
+    }
 }
 
 /// The kind of the step between cylinders or rows: rows that follow each other on one surface have
