@@ -10,14 +10,13 @@
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::groups::find_groups;
+use super::last_band::{deviates, narrow_band};
 use super::pattern::FINEST_STEP;
 use super::track::{measure_track, short_by};
-use super::track_angle::{is_surely_as_predicted, is_within};
-use super::walk::{
-    BEFORE, TrackVerdict, count_up_to, likely, record_count, record_skip, record_slips, verify,
-};
+use super::track_angle::is_within;
+use super::walk::{TrackVerdict, likely, record_count, record_skip, record_slips, verify};
 use super::zone_model::{Pattern, Skip, ZoneModel};
-use super::zone_start::{LIKELY_SLIPS, out_of_reach};
+use super::zone_start::out_of_reach;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, QUIET_TURNS, Session};
 
@@ -527,105 +526,4 @@ fn end_at_spares(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attem
     zone.retain_skips(|skip| skip.lba < last.lba);
     zone.end_lba = Some(last.lba);
     Ok(true)
-}
-
-/// True if a track lies at another angle than the counts of skipped sectors from it on say. A count
-/// accepts larger deviations than a walk does.
-fn deviates(
-    session: &mut Session,
-    layout: &LayoutResult,
-    zone: &ZoneModel,
-    track: u64,
-    counts: &[Option<i64>],
-) -> Attempt<bool> {
-    let (track, extra) = match counts {
-        [None, None, ..] => return Ok(true),
-        [Some(extra), ..] => (track, *extra),
-        [None, Some(extra), ..] => (track + 1, *extra),
-        _ => return Ok(false),
-    };
-    if !(0..=likely(layout, zone, track)).contains(&extra) {
-        return Ok(false);
-    }
-    let off = middle_deviation(session, zone, track)?;
-    let later = extra as f64 / zone.sectors_per_track as f64;
-    Ok((off - later).abs() > surface_deviation(session, zone))
-}
-
-/// The deviation that tells the steps between surfaces and between cylinders apart.
-fn surface_deviation(session: &Session, zone: &ZoneModel) -> f64 {
-    if session.drive.noise_turns() < QUIET_TURNS {
-        (0.45 * wrap(zone.steps[1] - zone.steps[0]).abs()).clamp(FINEST_STEP, MIN_DEVIATION)
-    } else {
-        MIN_DEVIATION
-    }
-}
-
-/// True if the track begins a surface of a narrower last band; the zone then records the band.
-fn narrow_band(
-    session: &mut Session,
-    layout: &LayoutResult,
-    zone: &mut ZoneModel,
-    bad: u64,
-) -> Attempt<bool> {
-    let period = zone.pattern.period();
-    // The deviating track is the first of a surface, or the last of the one before if a boundary
-    // was counted; or it is found a few tracks late. Usually that is the second surface. But tracks
-    // past the predicted number of surface changes are where they should be, so a stride may have
-    // passed over the second surface.
-    let candidates = (1..zone.pattern.units).flat_map(|surface| {
-        (0..=BEFORE + 1).filter_map(move |back| Some(((bad + 1).checked_sub(back)?, surface)))
-    });
-    // Two widths that differ by one are told apart by the difference of two steps.
-    let allowed = surface_deviation(session, zone);
-    // Slips after the last count may move tracks as far as a step does.
-    let expected = layout.slip_rate() * (period * zone.sectors_per_track) as f64;
-    let has_slips = session.drive.noise_turns() < QUIET_TURNS && expected > LIKELY_SLIPS;
-    for (change, surface) in candidates {
-        let (first, offset) = (change / period * period, change % period);
-        let width = offset / surface;
-        if offset % surface != 0 || width == 0 || width >= zone.pattern.unit {
-            continue;
-        }
-        let second = first + width;
-        let mut narrow = zone.clone();
-        narrow.last_band = Some((first, width));
-        let last = first + width * zone.pattern.units - 1;
-        let mut fits = true;
-        for track in [second, second + width / 2, second + width, change] {
-            if fits && track <= last && !out_of_reach(session, &narrow, track) {
-                fits = if has_slips {
-                    continues_with_slips(session, layout, &mut narrow, track, allowed)?
-                } else {
-                    is_within(session, &mut narrow, track, allowed)?
-                };
-            }
-        }
-        // The last track of the first surface tells apart two widths that differ by one.
-        if fits && is_within(session, &mut narrow, second - 1, allowed)? {
-            *zone = narrow;
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// True if a track lies where the zone predicts once likely slips before it are counted; the zone
-/// then knows them. The tracks of another zone, which are shorter, end ever earlier.
-fn continues_with_slips(
-    session: &mut Session,
-    layout: &LayoutResult,
-    zone: &mut ZoneModel,
-    track: u64,
-    allowed: f64,
-) -> Attempt<bool> {
-    let mut trial = zone.clone();
-    let before = track.saturating_sub(1);
-    let counted = count_up_to(session, &mut trial, before)?;
-    let are_slips = counted.is_none_or(|extra| (0..=likely(layout, zone, before)).contains(&extra));
-    let fits = are_slips && is_surely_as_predicted(session, &mut trial, track, allowed)?;
-    if fits {
-        *zone = trial;
-    }
-    Ok(fits)
 }

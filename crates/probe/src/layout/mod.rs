@@ -23,6 +23,7 @@
 mod border;
 mod explain;
 mod groups;
+mod last_band;
 mod pattern;
 mod recovery;
 mod rows;

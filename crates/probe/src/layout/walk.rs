@@ -8,6 +8,7 @@
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, is_short_by_at_most, middle_deviation};
 use super::explain::explain;
+use super::last_band::recognize_at_end;
 use super::recovery;
 use super::track_angle::{is_as_predicted, is_surely_as_predicted};
 use super::zone_model::{Pattern, Skip, ZoneModel};
@@ -50,6 +51,12 @@ pub(crate) fn extend(
 ) -> Attempt<Progress> {
     let Some(mut zone) = layout.zones.last().cloned() else { return Ok(Progress::Done) };
     let capacity = session.drive.capacity;
+    if zone.end_lba.is_some() && !zone.unknown {
+        recognize_at_end(session, &mut zone)?;
+        if let Some(last) = layout.zones.last_mut() {
+            last.last_band = zone.last_band;
+        }
+    }
     if zone.end_lba.is_some_and(|end| end >= capacity) {
         return Ok(Progress::Done);
     }
