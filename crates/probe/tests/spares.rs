@@ -175,3 +175,14 @@ fn zones_that_begin_some_cylinders_into_a_group_with_spares_are_recognized() {
     }
     expect_recognized(&[("27 tracks reserved in each zone".into(), profile)]);
 }
+
+#[test]
+fn zones_after_one_whose_first_track_is_misread_are_recognized_although_cylinders_have_spares() {
+    let mut profile = small("deskstar34gxp@nocache", 2, 6, 400);
+    for zone in &mut profile.zones {
+        (zone.spares, zone.spare_cylinders) = (57, Some(1));
+    }
+    // With the slip, the first track looks like the last one of the zone before, with spares.
+    profile.zones[2].slips = vec![100];
+    expect_recognized(&[("a slip in the first track".into(), profile)]);
+}

@@ -89,11 +89,16 @@ impl LayoutResult {
 
     /// The groups of the last zone that has some.
     fn usual_groups(&self) -> Option<UsualGroups> {
+        self.groups().next()
+    }
+
+    /// The groups of the zones that have some, the last first.
+    fn groups(&self) -> impl Iterator<Item = UsualGroups> {
         let of_zone = |zone: &ZoneModel| {
             let (SpareGroups { lbas, spares }, length) = (zone.groups?, zone.sectors_per_track);
             Some(UsualGroups { tracks: (lbas + spares) / length, spares, length })
         };
-        self.zones.iter().rev().find_map(of_zone)
+        self.zones.iter().rev().filter_map(of_zone)
     }
 
     fn note_slips(&mut self, slips: u64, sectors: u64) {

@@ -18,6 +18,7 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, count, middle_deviation};
+use super::groups::presume_groups;
 use super::pattern::MAX_SURFACES;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{is_as_predicted, step_before, track_angle};
@@ -41,6 +42,8 @@ const MIN_TRACKS: u64 = 6;
 const MIN_UNITS: u64 = 2;
 /// The number of tracks measured to find two that are alike.
 const MAX_MEASURED: usize = 4;
+/// The number of zones before whose groups a piece may have.
+const MAX_GROUPS: usize = 2;
 /// The largest difference of a track's length from its density, as a share.
 const ALIKE: f64 = 0.03;
 
@@ -138,7 +141,8 @@ pub(crate) fn resume(session: &mut Session, layout: &mut LayoutResult) -> Attemp
     match found {
         Some(mut piece) => {
             last.end_lba = Some(piece.first_lba);
-            piece.back_to = Some(last.first_lba);
+            // Tracks are counted backwards as if nothing were skipped.
+            piece.back_to = piece.groups.is_none().then_some(last.first_lba);
             layout.zones.push(piece);
         }
         None => last.checked = further(last.checked, capacity / sectors),
@@ -200,12 +204,29 @@ fn piece_at(
         tie_to_previous(session, &layout.zones, &mut piece, kind);
         piece.steps[kind] = step;
     }
-    let mut alike = 0;
-    for track in phase..phase + MIN_TRACKS {
-        alike += u64::from(is_as_predicted(session, &mut piece, track)?);
+    // The spares of groups of few tracks lie among the first tracks. The zone before what is not
+    // understood may have been misread, so that those of one before count too.
+    let groups = layout.groups().take(MAX_GROUPS).map(Some);
+    for usual in core::iter::once(None).chain(groups) {
+        let mut trial = piece.clone();
+        if let Some(usual) = usual {
+            presume_groups(session, &mut trial, usual)?;
+            if trial.groups.is_none() {
+                continue;
+            }
+            let first = trial.first_track();
+            trial.origin = part(trial.origin + angles[0] - trial.track_angle(first));
+        }
+        let (first, mut alike) = (trial.first_track(), 0);
+        for track in first..first + MIN_TRACKS {
+            alike += u64::from(is_as_predicted(session, &mut trial, track)?);
+        }
+        if alike + 1 >= MIN_TRACKS {
+            trial.checked = first;
+            return Ok(Some(trial));
+        }
     }
-    piece.checked = phase;
-    Ok((alike + 1 >= MIN_TRACKS).then_some(piece))
+    Ok(None)
 }
 
 /// A zone model that begins with a track in the middle of a period, at an angle.
