@@ -187,6 +187,8 @@ fn first_bad(
     mut good: u64,
     mut bad: u64,
 ) -> Attempt<u64> {
+    // The tracks before the first one have no addresses.
+    good = good.max(zone.first_track());
     while bad > good {
         let middle = good + (bad - good) / 2;
         let used = zone.used_track(middle);
