@@ -73,6 +73,8 @@ struct Run {
     any_finished: bool,
     /// True if its client sends flushes after requests of it.
     is_flushed: bool,
+    /// The number of reads of it in a row that the drive's cache has answered.
+    answered: u8,
     /// The time from the submission of its last request to the deadline of that.
     deadline: Option<Nanos>,
     /// Its completions that no later request of it answers.
@@ -651,6 +653,7 @@ impl Streams {
             paced: 1.0,
             any_finished: true,
             is_flushed: false,
+            answered: 0,
             deadline: None,
             unanswered: 0,
             requests,

@@ -346,6 +346,21 @@ fn while_the_drive_has_time_to_spare_no_request_waits_for_a_turn() {
     assert!(writes < 1.0, "{writes} ms");
 }
 
+/// The drive reads ahead of it whenever it is idle, so that it answers nearly all of its reads.
+#[test]
+fn with_time_to_spare_a_reader_in_sequence_does_not_wait_for_the_seeks_of_others() {
+    let open = |per_second| StreamConfig::open(Interarrival::Poisson { per_second });
+    let reader = StreamConfig { arrivals: open(200.0).arrivals, ..sequential(1, 65_536) };
+    let runs = StreamConfig {
+        mix: Mix::reads(0.7),
+        order: Order::FixedRuns { requests: 32 },
+        positions: Some(16),
+        ..open(210.0)
+    };
+    let figures = on_a_large_drive("headtime", &[reader, runs]);
+    assert!(figures[0].response_ms.p99 < 2.0, "{figures:?}");
+}
+
 /// Each of four readers in sequence and four random ones has an eighth of the drive, and a random
 /// one alone gets two fifths of what four get together.
 #[test]

@@ -273,7 +273,9 @@ impl Headtime {
     }
 
     /// The read that the drive's cache probably answers, or the write that it probably takes. Even
-    /// as a seek it causes no miss, in case it is none.
+    /// as a seek it causes no miss, in case it is none. With time to spare it may be a read of a
+    /// run whose last reads were answered: a drive reads ahead there again whenever it is idle,
+    /// which the drive model does not follow.
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
@@ -282,7 +284,13 @@ impl Headtime {
             let has_room = self.best.written().cache(view) == WriteCache::HasRoom;
             if has_room { oldest.find(|queued| self.passes(view, queued)) } else { None }
         };
-        view.probable_hit().or_else(write).filter(in_time)
+        let read_ahead = || {
+            let mut oldest = view.queue.by_arrival().take(OLDEST);
+            let is_read_ahead =
+                |queued: &&Queued| self.streams.streams().is_read_ahead(&queued.request);
+            self.streams.has_time_to_spare(view).then(|| oldest.find(is_read_ahead)).flatten()
+        };
+        view.probable_hit().or_else(write).or_else(read_ahead).filter(in_time)
     }
 
     /// Returns whether a request goes into the drive's cache beside the turns, if that has room.
