@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use headtime_serve::config::Config;
 use headtime_serve::{Server, serve_alone};
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,11 +21,17 @@ fn main() -> ExitCode {
         eprintln!("usage: serve_once [--alone] FILE.toml");
         return ExitCode::from(2);
     };
+    // Before anyone knows of the server, so that no signal ends it without a drain.
+    let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let signals = runtime.block_on(async {
+        let listen = |kind| signal(kind).expect("signals can be received");
+        [SignalKind::terminate(), SignalKind::hangup()].map(listen)
+    });
     match start(file, !alone.is_empty()) {
         Ok(server) => {
             println!("ready");
             server.uris().iter().for_each(|found| println!("{}", found.uri));
-            until_signal(&server);
+            until_signal(&runtime, signals, &server);
             ExitCode::from(server.drain(Duration::from_secs(20)).exit_code())
         }
         Err(message) => {
@@ -36,13 +42,7 @@ fn main() -> ExitCode {
 }
 
 /// Returns at SIGTERM. SIGHUP reloads files.
-fn until_signal(server: &Server) {
-    let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
-    let (mut terminate, mut hangup) = {
-        let _inside = runtime.enter();
-        let listen = |kind| signal(kind).expect("signals can be received");
-        (listen(SignalKind::terminate()), listen(SignalKind::hangup()))
-    };
+fn until_signal(runtime: &Runtime, [mut terminate, mut hangup]: [Signal; 2], server: &Server) {
     let mut reload = async || {
         tokio::select! { _ = hangup.recv() => true, _ = terminate.recv() => false }
     };

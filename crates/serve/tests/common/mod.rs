@@ -115,20 +115,7 @@ impl Spawned {
         self.signal("-TERM");
     }
 
-    /// Waits until it catches that signal, which would kill it before.
     pub(crate) fn hang_up(&self) {
-        let caught = || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
-                .expect("it runs");
-            let mask = status
-                .lines()
-                .find_map(|line| line.strip_prefix("SigCgt:"))
-                .expect("Linux says it");
-            u64::from_str_radix(mask.trim(), 16).expect("a mask") & 1 == 1
-        };
-        while !caught() {
-            std::thread::yield_now();
-        }
         self.signal("-HUP");
     }
 
