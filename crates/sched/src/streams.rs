@@ -8,7 +8,8 @@
 //! comes from the same process or connection.
 //!
 //! A run that has used the disk time of two changes to another owner is *long*, and the *owner* of
-//! its requests from then on, as long as that saves disk time ([`Streams::saves`]). All other
+//! its requests from then on, as long as that saves disk time ([`Streams::saves`]) and its client
+//! does not think for four changes or more before each read. All other
 //! requests of a volume, those of short runs too, have one owner together ([`Owner::Rest`]).
 //!
 //! *Writes in bulk*: a page cache writes many requests at once, in runs of many files, and its
@@ -148,6 +149,10 @@ const RUNS: usize = 256;
 /// A run is long, and an owner, once it has used the time of so many changes to another owner
 /// (guess: a shorter one costs others less than turns do).
 const LONG_CHANGES: u64 = 2;
+/// A client that thinks for so many changes or more gains nothing from turns, each of which would
+/// be for one read (guess: its run needs a fifth of the drive at most). Measured on 72 drawn
+/// mixtures at equal load: the 99th percentile is 8 % shorter than with turns for such runs.
+const RARE_CHANGES: u64 = 4;
 /// Slow writers are too many from this share on. Measured on `nearline-20tb` beside 8 random
 /// clients: 4 writers of 48 writes/s need 2.4 and lose with turns, 20 of 15 need 4 and gain.
 const MAX_SLOW: f64 = 3.0;
@@ -560,6 +565,10 @@ impl Streams {
             run.account.used += time;
         }
         let saves = self.habits.get(&run.kind).is_none_or(|habits| !habits.saves_nothing);
+        if run.op == Op::Read && run.account.think.mean() >= change * RARE_CHANGES {
+            self.demote(id);
+            return;
+        }
         if run.account.used >= change * LONG_CHANGES && !run.is_long && saves {
             run.is_long = true;
             self.held_of_long += run.held.len();

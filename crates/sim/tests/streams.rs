@@ -361,6 +361,18 @@ fn with_time_to_spare_a_reader_in_sequence_does_not_wait_for_the_seeks_of_others
     assert!(figures[0].response_ms.p99 < 2.0, "{figures:?}");
 }
 
+/// A turn of each would be for one read of 256 KiB, and cost the others a change.
+#[test]
+fn runs_of_clients_that_think_for_long_have_no_turns() {
+    let player = StreamConfig {
+        arrivals: Arrivals::Closed { clients: 32, think: ThinkTime::Constant(Nanos::from_ms(60)) },
+        positions: None,
+        ..sequential(1, 262_144)
+    };
+    let players = &on_a_large_drive("headtime", &[player])[0];
+    assert!(players.response_ms.p99 < 300.0, "{players:?}");
+}
+
 /// Each of four readers in sequence and four random ones has an eighth of the drive, and a random
 /// one alone gets two fifths of what four get together.
 #[test]

@@ -64,6 +64,11 @@ impl Think {
         (!self.has_ended() && wait <= most).then_some(wait)
     }
 
+    /// The mean; zero before the first.
+    pub(super) fn mean(&self) -> Nanos {
+        Nanos::from_ns(self.mean_ns.map_or(0.0, |(mean, _)| mean) as u64)
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         self.ended && self.inherited < 0.5
     }
