@@ -548,6 +548,16 @@ fn rates_with(
     drive: &str,
     streams: &[&str],
 ) -> Vec<f64> {
+    let figures = figures_with(terms, policy, drive, streams);
+    figures.iter().map(|stream| stream.iops).collect()
+}
+
+fn figures_with(
+    terms: Vec<(Tenant, Terms)>,
+    policy: &str,
+    drive: &str,
+    streams: &[&str],
+) -> Vec<StreamFigures> {
     let text = format!("stream = [{}]", streams.join(", "));
     let file = WorkloadFile::from_toml("streams", &text).expect("the text is right");
     let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
@@ -565,7 +575,7 @@ fn rates_with(
         headtime_belief::of_profile(profile).expect("the profile ships")
     };
     let measures = run(&experiment, source, &belief).expect("the streams are served");
-    measures.streams.iter().map(|stream| stream.figures().iops).collect()
+    measures.streams.iter().map(StreamMeasures::figures).collect()
 }
 
 /// Its requests are many at a time, in one run after the other.
@@ -656,6 +666,51 @@ fn writes_alone_are_as_fast_as_with_the_drive_s_own_queue() {
         let (own, firmware) = (rate("headtime"), rate("firmware"));
         assert!(own > 0.97 * firmware, "{own} of {firmware}{run}");
     }
+}
+
+/// A write at the drive waits for room until the drive has destaged for up to a tenth of a second,
+/// and then the next one would go before the read.
+#[test]
+fn a_reader_that_thinks_does_not_wait_for_the_writes_of_many() {
+    let reader = "{ think = { kind = 'exponential', mean = '100ms' }, size = '4KiB' }";
+    let alone = rates("nearline-20tb", &[reader])[0];
+    for length in [4, 64] {
+        let writes = format!(
+            "{{ clients = 16, reads = 0.0, size = '64KiB', \
+                run = {{ kind = 'geometric', mean = {length}.0 }} }}"
+        );
+        let beside = rates("nearline-20tb", &[reader, &writes]);
+        assert!(beside[0] > 0.65 * alone, "{beside:?} of {alone}, runs of {length}");
+    }
+}
+
+/// Between the bursts of these writes the drive has time to spare. Turns take so much longer than
+/// the drive alone that the next burst comes before the last is over.
+#[test]
+fn bursts_of_writes_in_short_runs_delay_others_no_more_than_in_the_drive_s_own_queue() {
+    let writes = |place: u32| {
+        format!(
+            "{{ arrivals = {{ kind = 'poisson', rate = 90.0 }}, reads = 0.0, size = '64KiB', \
+                positions = 1, \
+                run = {{ kind = 'fixed', requests = 64 }}, range = '{}%..{}%' }}",
+            5 * place,
+            5 * place + 5
+        )
+    };
+    let mut streams: Vec<String> = (0..16).map(writes).collect();
+    let others = [
+        "{ arrivals = { kind = 'poisson', rate = 45.0 }, reads = 0.0, size = '256KiB', \
+            positions = 1, \
+            run = { kind = 'fixed', requests = 8 }, range = '80%..90%' }",
+        "{ arrivals = { kind = 'poisson', rate = 8.0 }, reads = 1.0, size = '4KiB', \
+            range = '90%..100%' }",
+    ];
+    streams.extend(others.map(String::from));
+    let streams: Vec<&str> = streams.iter().map(String::as_str).collect();
+    let mean =
+        |policy| figures_with(Vec::new(), policy, "nearline-20tb", &streams)[17].response_ms.mean;
+    let (own, firmware) = (mean("headtime"), mean("firmware"));
+    assert!(own < 1.4 * firmware, "{own} ms of {firmware}");
 }
 
 /// A run that lasts has turns, though nobody reads.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use headtime_units::{Extent, Nanos};
+use headtime_units::{Extent, Instant, Nanos};
 
 use crate::command::Finished;
 use crate::policies::per_arm::PerArm;
@@ -11,7 +11,7 @@ use crate::policies::written::{Gathered, Written, is_cached_write};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Estimate, Head};
 use crate::queue::{Queued, Ticket};
-use crate::request::Op;
+use crate::request::{Op, Request};
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
@@ -161,6 +161,10 @@ impl Policy for SptfExpected {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         Choice::one(self.cheapest_or_run(view))
+    }
+
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        self.written.submitted(now, request);
     }
 
     fn finished(&mut self, finished: &Finished) {

@@ -131,7 +131,7 @@ struct Visit {
 pub(crate) const LONGEST_TURN: u64 = 20;
 /// From this idle share of time on there are no turns: they save time that nobody needs, and every
 /// request outside of the turn would wait for it (guess: a twentieth, as above).
-const IDLE_SHARE: f64 = 1.0 / LONGEST_TURN as f64;
+pub(crate) const IDLE_SHARE: f64 = 1.0 / LONGEST_TURN as f64;
 /// With time to spare the drive reads ahead for this part of a change (guess: others wait for it).
 const SPARE: u64 = 8;
 /// A turn is at least this many changes long (guess: a third of the time is lost then).

@@ -36,8 +36,11 @@ pub(crate) struct Written {
     forces: bool,
     /// The share of writes among the last 64 requests or so.
     share_of_writes: f64,
-    /// The time at which the last request other than a write finished.
-    last_other: Option<Instant>,
+    /// The times at which the last read was submitted, and the last flush finished.
+    last_read: Option<Instant>,
+    /// The reads submitted in about the second before the last one.
+    reads: f64,
+    last_flush: Option<Instant>,
     /// The number of writes since the last flush, and its mean at the last flushes.
     unflushed: u32,
     per_flush: Option<f64>,
@@ -102,10 +105,26 @@ impl Written {
         self.share_of_writes >= 0.5
     }
 
-    /// Returns whether no read or flush has finished for a second (guess: longer than any think
-    /// time that is worth waiting for).
+    /// Returns whether no read was submitted for a second, and no flush finished (guess: longer
+    /// than any think time that is worth waiting for).
     pub(crate) fn are_all(&self, now: Instant) -> bool {
-        self.last_other.is_none_or(|other| other + Nanos::from_secs(1) <= now)
+        let read_lately = self.last_read.is_some_and(|read| now < read + Nanos::from_secs(1));
+        !read_lately && !self.were_flushed(now)
+    }
+
+    /// Returns whether reads are few, and no flush has finished for a second.
+    pub(crate) fn leave_few_reads(&self, now: Instant) -> bool {
+        self.reads_per_second(now) <= FEW_READS && !self.were_flushed(now)
+    }
+
+    /// The reads of about the last second.
+    fn reads_per_second(&self, now: Instant) -> f64 {
+        let since = self.last_read.map_or(Nanos::ZERO, |last| now.saturating_since(last));
+        self.reads * libm::exp(-since.as_secs_f64())
+    }
+
+    fn were_flushed(&self, now: Instant) -> bool {
+        self.last_flush.is_some_and(|flush| now < flush + Nanos::from_secs(1))
     }
 
     /// Returns whether the policy forced the last write to the medium.
@@ -168,6 +187,14 @@ impl Written {
         times.is_some_and(|(fua, read)| fua > SLOW_FUA * read)
     }
 
+    /// Notes a request.
+    pub(crate) fn submitted(&mut self, now: Instant, request: &Request) {
+        if request.op == Op::Read {
+            self.reads = 1.0 + self.reads_per_second(now);
+            self.last_read = Some(now);
+        }
+    }
+
     /// Notes a request that is over.
     pub(crate) fn finished(&mut self, finished: &Finished) {
         if finished.outcome != Outcome::Success {
@@ -175,9 +202,6 @@ impl Written {
         }
         let is_write = f64::from(u8::from(finished.request.op == Op::Write));
         self.share_of_writes += (is_write - self.share_of_writes) / 64.0;
-        if finished.request.op != Op::Write {
-            self.last_other = Some(finished.finished);
-        }
         let time = finished.arm_time().as_ns() as f64;
         match finished.request.op {
             Op::Read => {
@@ -192,6 +216,7 @@ impl Written {
         match finished.request.op {
             Op::Flush => {
                 let writes = f64::from(core::mem::take(&mut self.unflushed));
+                self.last_flush = Some(finished.finished);
                 let mean = self.per_flush.get_or_insert(writes);
                 *mean += (writes - *mean) / 16.0;
                 self.cache_is_full &= !self.forces;
@@ -219,6 +244,8 @@ pub(crate) fn is_cached_write(request: &Request) -> bool {
 /// A write that took longer has waited for room in the drive's cache (guess: a tenth of an access
 /// to the medium).
 pub(crate) const DESTAGED: Nanos = Nanos::from_ms(1);
+/// So many reads in a second are few (guess: they need a tenth of the drive's time).
+const FEW_READS: f64 = 10.0;
 /// The number of values in a mean.
 const MEAN_OF: u32 = 64;
 /// Force unit access is slow that takes so many times as long as a read (guess: writes at random
