@@ -273,6 +273,10 @@ fn print_unlike(finding: &Finding, truth: &DriveTruth) {
     let (one, two) = (headtime_mechanics::Layout::new(found).unwrap(), truth.mechanism().layout());
     let capacity = two.capacity().get();
     let mut shown = 0;
+    let (seen, real) = (borders(found), borders(truth.profile()));
+    for border in real.iter().filter(|border| !seen.contains(border)).take(12) {
+        println!("   border not found: {border:?}");
+    }
     for number in 0..4000_u128 {
         let lba = headtime_units::Lba::new((u128::from(capacity - 1) * number / 3999) as u64);
         let (a, b) = (one.track_extent(one.track_of(lba)), two.track_extent(two.track_of(lba)));

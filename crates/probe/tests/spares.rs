@@ -6,7 +6,9 @@
 mod common;
 
 use common::characterize;
-use common::small::{expect_recognized, small};
+use common::small::{expect_predicted, expect_recognized, small};
+use headtime_mechanics::DriveProfile;
+use headtime_mechanics::profile::TrackOrder;
 use headtime_sim::DriveTruth;
 
 #[test]
@@ -98,6 +100,61 @@ fn spares_on_each_track_or_after_every_few_tracks_are_recognized() {
         cases.push((format!("{heads} heads, {spares} spares after {tracks} tracks"), profile));
     }
     expect_recognized(&cases);
+}
+
+/// A drive with so many spares on each track.
+fn with_spares_on_each_track(
+    name: &str,
+    heads: u16,
+    (zones, cylinders): (usize, u32),
+    band: u32,
+    spares: u64,
+) -> DriveProfile {
+    let mut profile = small(name, heads, zones, cylinders);
+    if let Some(cylinders) = &mut profile.geometry.band_cylinders {
+        *cylinders = band;
+    }
+    for zone in &mut profile.zones {
+        (zone.spares, zone.spare_tracks) = (spares, Some(1));
+        zone.band_skew = zone.band_skew.map(|_| zone.cylinder_skew + 60.0);
+    }
+    profile
+}
+
+#[test]
+fn long_zones_with_spares_on_each_track_are_recognized() {
+    // Over so many tracks the error of the first steps adds up.
+    let profile = with_spares_on_each_track("deskstar34gxp@nocache", 3, (2, 9_000), 0, 57);
+    expect_recognized(&[("3 heads".into(), profile)]);
+}
+
+#[test]
+fn bands_with_many_spares_on_each_track_are_recognized() {
+    let profile = with_spares_on_each_track("cheetah10k7@nocache", 3, (3, 1_000), 200, 60);
+    expect_recognized(&[("bands of 200 cylinders".into(), profile)]);
+}
+
+#[test]
+fn spares_on_each_track_are_recognized_if_the_drive_keeps_whole_tracks() {
+    let mut profile = with_spares_on_each_track("deskstar34gxp", 3, (2, 900), 0, 40);
+    let cache = profile.cache.as_mut().expect("a cache");
+    (cache.segments, cache.segment_sectors) = (16, 1_000);
+    (cache.whole_track, cache.read_ahead_sectors) = (true, 0);
+    expect_recognized(&[("3 heads".into(), profile)]);
+}
+
+#[test]
+fn tracks_with_spares_of_their_own_are_resumed_after_an_irregular_band() {
+    let mut profile = with_spares_on_each_track("cheetah10k7@nocache", 3, (4, 400), 100, 60);
+    profile.geometry.layout = TrackOrder::Banded;
+    for zone in &mut profile.zones {
+        (zone.band_skew, zone.track_skew) = (None, 2.0 * zone.cylinder_skew);
+    }
+    // A last band of one cylinder has the step between heads.
+    (profile.zones[0].cylinders, profile.zones[1].first_cylinder) = (301, 301);
+    (profile.zones[1].cylinders, profile.zones[2].first_cylinder) = (401, 702);
+    (profile.zones[2].cylinders, profile.zones[3].first_cylinder) = (398, 1_100);
+    expect_predicted(&[("a band of one cylinder".into(), profile)]);
 }
 
 #[test]

@@ -446,7 +446,9 @@ fn explain_again(
     // short as those of the next zone is told apart by the speed of its sectors.
     // One of the two may end a cylinder with spares of its own.
     let has_spares = zone.groups.is_some_and(|groups| one.abs_diff(two) == groups.spares);
-    let longer = one.max(two);
+    let own = zone.groups.filter(|groups| groups.lbas < zone.sectors_per_track);
+    // Tracks with spares of their own are shorter than a revolution.
+    let longer = one.max(two) + own.map_or(0, |groups| groups.spares);
     let of_new = (one.abs_diff(two) <= 1 || has_spares) && longer != zone.sectors_per_track
         || one >= two && before.is_none();
     let of_new = of_new

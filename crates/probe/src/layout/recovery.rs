@@ -18,13 +18,13 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, count, middle_deviation};
-use super::groups::presume_groups;
+use super::groups::{on_each_track, presume_groups};
 use super::pattern::MAX_SURFACES;
 use super::track::{measure_track, rough_density, short_by};
 use super::track_angle::{is_as_predicted, step_before, track_angle};
 use super::track_list::{TrackList, fit_list};
 use super::walk::{count_up_to, first_deviation, record_skip};
-use super::zone_model::{Pattern, Skip, ZoneModel};
+use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use super::zone_start::{allowed_within_row, out_of_reach, tie_to_previous, told_apart};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
@@ -158,13 +158,14 @@ fn piece_at(
     place: u64,
 ) -> Attempt<Option<ZoneModel>> {
     let about = rough_density(session, place)?;
+    let own = on_each_track(layout.usual_groups());
     let mut ends = vec![measure_track(session, place, about)?.end];
     let mut found = None;
     while found.is_none() && ends.len() <= MAX_MEASURED {
         let start = ends[ends.len() - 1];
         let track = measure_track(session, start, about)?;
         let length = track.end - start;
-        if (length as f64 / track.density - 1.0).abs() < ALIKE {
+        if ((length + own) as f64 / track.density - 1.0).abs() < ALIKE {
             found = ends
                 .windows(2)
                 .find(|pair| pair[1] - pair[0] == length)
@@ -172,9 +173,10 @@ fn piece_at(
         }
         ends.push(track.end);
     }
-    let Some((start, sectors)) = found else { return Ok(None) };
-    let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
+    let Some((start, lbas)) = found else { return Ok(None) };
+    let (pattern, sectors) = (layout.pattern.unwrap_or(Pattern::PLAIN), lbas + own);
     let mut plain = ZoneModel::new(Pattern::PLAIN, start, sectors);
+    plain.groups = (own > 0).then_some(SpareGroups { lbas, spares: own });
     if out_of_reach(session, &plain, MIN_TRACKS) {
         return Ok(None);
     }
@@ -288,6 +290,7 @@ fn long_phase(
         [a; 3],
         plain.origin,
     );
+    trial.groups = plain.groups;
     // Those up to the border are counted.
     plain.skips.iter().for_each(|skip| trial.skip(*skip));
     trial.counted_at.clone_from(&plain.counted_at);

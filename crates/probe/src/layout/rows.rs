@@ -294,7 +294,7 @@ pub(super) fn third_step(
             (UnitEnd::Usual, _) => {}
             (UnitEnd::Other(start, step), None) => {
                 search.found = Some((units - search.begun, step));
-                let mut next = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+                let mut next = trial.begin_again(start);
                 next.steps = search.zone.steps;
                 next.origin = track_angle(session, &next, 0)?;
                 next.add_angle(0, next.origin);
@@ -349,7 +349,7 @@ fn unit_end(
     }
     // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
     let start = trial.track_start(units * unit);
-    let mut after = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+    let mut after = trial.begin_again(start);
     after.steps = trial.steps;
     after.origin = track_angle(session, &after, 0)?;
     for track in [1, unit / 2, unit - 1, unit] {

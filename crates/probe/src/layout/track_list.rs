@@ -86,7 +86,11 @@ impl TrackList {
         if session.drive.hits.keeps_tracks && !self.measured {
             self.assume(session, zone, most)?;
             self.measured = true;
-            self.complete = has_pattern(session, &self.tracks, zone.sectors_per_track);
+            let sectors = zone.sectors_per_track;
+            self.complete = has_pattern(session, &self.tracks, sectors)
+                // Each track has spares: the ends are right, but not the distances.
+                || zone.groups.is_none()
+                    && sectors_of_revolution(session, &self.tracks, sectors)? > sectors;
             if !self.complete {
                 self.tracks.clear();
             }
@@ -112,7 +116,7 @@ impl TrackList {
             }
             let (start, end) = (zone.track_start(track), zone.track_start(track + 1));
             let angle = track_angle(session, zone, track)?;
-            let reserved = sectors - (end - start);
+            let reserved = if self.tracks.is_empty() { zone.reserved % sectors } else { 0 };
             self.tracks.push(ListedTrack { start, lbas: end - start, reserved, angle });
         }
         Ok(())
@@ -169,9 +173,14 @@ pub(super) fn sectors_of_revolution(
     for track in tracks.iter().filter(|track| track.lbas > length / 2).take(SPEED_TRACKS) {
         let inset = track.lbas / 16;
         let (first, last) = (track.start + inset, track.start + track.lbas - 1 - inset);
-        // Backwards, so that nothing was read ahead.
-        if let Some(after) = session.try_angle(last)?
-            && let Some(before) = session.try_angle(first)?
+        // Backwards, so that nothing was read ahead. If the drive keeps whole tracks, the second
+        // sector has to be evicted.
+        let keeps_tracks = session.drive.hits.keeps_tracks;
+        let mut read = |lba| {
+            if keeps_tracks { session.angle(lba).map(Some) } else { session.try_angle(lba) }
+        };
+        if let Some(after) = read(last)?
+            && let Some(before) = read(first)?
         {
             let turns = part(after.turns - before.turns);
             if turns > 0.0 {

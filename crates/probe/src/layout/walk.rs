@@ -289,9 +289,10 @@ fn verify_where(
         }
     }
     record_slips(layout, zone, track, extra.unsigned_abs());
-    // Slips not counted yet move what lies before the end of a group. If times are noisy, more
-    // readings count for more.
-    let hides_slips = |lba: u64| is_quiet && zone.ends_group(zone.track_of(lba));
+    // Slips not counted yet move what lies before the end of a group, but not its first sector. If
+    // times are noisy, more readings count for more.
+    let hides_slips =
+        |lba: u64| is_quiet && zone.ends_group(zone.track_of(lba)) && !zone.begins_group(lba);
     let seen: Vec<_> = seen.into_iter().filter(|(lba, _)| !hides_slips(*lba)).collect();
     zone.readings.extend(seen);
     zone.fit_last_readings();

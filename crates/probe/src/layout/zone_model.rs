@@ -202,6 +202,14 @@ impl ZoneModel {
         }
     }
 
+    /// A zone of the same kind that begins with a track, and with a unit of the pattern, at an
+    /// address. Groups of several tracks may begin elsewhere; it has none.
+    pub(crate) fn begin_again(&self, first_lba: u64) -> Self {
+        let mut next = Self::new(self.pattern, first_lba, self.sectors_per_track);
+        next.groups = self.groups.filter(|groups| groups.lbas < self.sectors_per_track);
+        next
+    }
+
     /// The physical sector of an address of the zone.
     pub(crate) fn physical(&self, lba: u64) -> u64 {
         let within = lba - self.first_lba;
@@ -224,10 +232,13 @@ impl ZoneModel {
 
     /// True if a track is the last one with addresses of a group with its own spares.
     pub(crate) fn ends_group(&self, track: u64) -> bool {
-        let next = self.track_start(track + 1).max(self.first_lba);
-        self.groups.is_some_and(|groups| {
-            (next - self.first_lba + self.reserved).is_multiple_of(groups.lbas)
-        })
+        self.begins_group(self.track_start(track + 1))
+    }
+
+    /// True if an address is the first one of a group with its own spares.
+    pub(crate) fn begins_group(&self, lba: u64) -> bool {
+        let within = lba.max(self.first_lba) - self.first_lba;
+        self.groups.is_some_and(|groups| (within + self.reserved).is_multiple_of(groups.lbas))
     }
 
     /// The number of the first track with addresses.
