@@ -277,6 +277,9 @@ fn print_unlike(finding: &Finding, truth: &DriveTruth) {
     for border in real.iter().filter(|border| !seen.contains(border)).take(12) {
         println!("   border not found: {border:?}");
     }
+    for border in seen.iter().filter(|border| !real.contains(border)).take(12) {
+        println!("   no border: {border:?}");
+    }
     for number in 0..4000_u128 {
         let lba = headtime_units::Lba::new((u128::from(capacity - 1) * number / 3999) as u64);
         let (a, b) = (one.track_extent(one.track_of(lba)), two.track_extent(two.track_of(lba)));

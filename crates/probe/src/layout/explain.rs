@@ -53,6 +53,15 @@ pub(crate) fn explain(
             return Ok(());
         }
     }
+    let is_quiet = session.drive.noise_turns() < QUIET_TURNS;
+    if is_quiet && ends_last_band(zone, bad) {
+        // Nothing but the end of this track is left to find.
+        match short_by(session, layout, zone, bad)? {
+            Some(short) => zone.end_lba = Some(zone.track_start(bad + 1) - short),
+            None => explain_again(session, zone, bad, None)?,
+        }
+        return Ok(());
+    }
     let mut found = Vec::new();
     // A single late reading may be the only deviation.
     session.evict_if_noisy()?;
@@ -419,15 +428,14 @@ fn explain_again(
     if one == zone.sectors_per_track && only_the_fit(session, zone, bad)? {
         return Ok(());
     }
-    if zone.last_band.is_some_and(|(first, width)| bad + 1 == first + width * zone.pattern.units) {
-        // The last track of the last band, of any length.
-        zone.end_lba = Some(first.end);
-        return Ok(());
-    }
     if one > zone.sectors_per_track.max(two) {
         // What spares leave of the last track, and the next zone's first one, whose angles happen
         // to continue without a jump.
         zone.end_lba = Some(first.end - two);
+        return Ok(());
+    }
+    if ends_last_band(zone, bad) {
+        zone.end_lba = Some(first.end);
         return Ok(());
     }
     // A short last track still belongs to the zone before; a first track is as long as the second.
@@ -456,6 +464,11 @@ fn explain_again(
             || is_shorter(session, zone, bad, zone.sectors_per_track - longer)?);
     zone.end_lba = Some(if of_new { start } else { first.end });
     Ok(())
+}
+
+/// True if a track is the last one of the narrower last band.
+fn ends_last_band(zone: &ZoneModel, track: u64) -> bool {
+    zone.last_band.is_some_and(|(first, width)| track + 1 == first + width * zone.pattern.units)
 }
 
 /// True if the boundaries of a track are as predicted and its angle deviates so little that the fit

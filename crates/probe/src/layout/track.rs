@@ -12,8 +12,10 @@ use crate::clock::line;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
-/// The number of samples along a track.
+/// The number of samples along a track, and along two if no track ends among the first of them: the
+/// angles may continue from what spares leave of a track to the next one.
 const SAMPLES: u64 = 11;
+const SAMPLES_OF_TWO: u64 = 19;
 /// The smallest jump that counts as the end of a track, in revolutions.
 pub(crate) const MIN_JUMP: f64 = 0.02;
 /// The number of readings in a row, each late by as much as a jump, after which bisection is not
@@ -66,26 +68,24 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Atte
     let capacity = session.drive.capacity;
     // A density that was measured in an uneven place may have any value.
     let gap = ((about / 8.0) as u64).clamp(1, MAX_SECTORS);
-    let mut angles = Vec::new();
-    let mut places: Vec<u64> =
-        (0..SAMPLES).map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
-    if session.drive.hits.eviction_reads > 0 {
-        // Backwards, so that nothing was read ahead.
-        places.reverse();
-    }
-    for place in places {
-        angles.push((place, session.angle(place)?.turns));
-    }
-    angles.sort_unstable_by_key(|angle: &(u64, f64)| angle.0);
+    let mut angles = samples(session, lba, gap, 0..SAMPLES)?;
     let noise = session.drive.noise_turns();
-    for _ in 0..4 {
+    for _ in 0..5 {
         let steps: Vec<f64> = angles.windows(2).map(|pair| part(pair[1].1 - pair[0].1)).collect();
         let step = median(&steps);
         let least = MIN_JUMP.max(8.0 * noise);
         let jump = steps.iter().position(|other| wrap(other - step).abs() > least);
         let density = gap as f64 / longest_even_row(&angles, step, least);
         let Some(jump) = jump else {
-            if angles.len() < SAMPLES as usize {
+            let number = angles.len() as u64;
+            // If times are noisy, an end may have been missed.
+            if number == SAMPLES && noise < QUIET_TURNS {
+                angles.extend(samples(session, lba, gap, SAMPLES..SAMPLES_OF_TWO)?);
+                if angles.len() as u64 > SAMPLES {
+                    continue;
+                }
+            }
+            if number < SAMPLES || noise < QUIET_TURNS && number < SAMPLES_OF_TWO {
                 return Ok(Track { density, end: capacity });
             }
             return Err(Interruption::Failed(format!(
@@ -107,6 +107,28 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Atte
     Err(Interruption::Failed(format!(
         "angles after sector {lba} jump at changing places; the drive's times are too noisy"
     )))
+}
+
+/// The angles of sectors at equal distances from `lba` on, by address.
+fn samples(
+    session: &mut Session,
+    lba: u64,
+    gap: u64,
+    numbers: core::ops::Range<u64>,
+) -> Attempt<Vec<(u64, f64)>> {
+    let capacity = session.drive.capacity;
+    let mut places: Vec<u64> =
+        numbers.map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
+    if session.drive.hits.eviction_reads > 0 {
+        // Backwards, so that nothing was read ahead.
+        places.reverse();
+    }
+    let mut angles = Vec::new();
+    for place in places {
+        angles.push((place, session.angle(place)?.turns));
+    }
+    angles.sort_unstable_by_key(|angle: &(u64, f64)| angle.0);
+    Ok(angles)
 }
 
 /// The angle from sample to sample, in revolutions: a line through the longest row without a jump.
@@ -295,7 +317,9 @@ pub(crate) fn on_same_track(
 mod tests {
     use super::*;
     use crate::bench::{Bench, plain};
+    use headtime_mechanics::{DriveProfile, Layout};
     use headtime_sim::DriveTruth;
+    use headtime_units::Lba;
 
     #[test]
     fn readings_that_come_late_move_no_end_of_a_track_though_the_cache_holds_what_was_read() {
@@ -315,5 +339,21 @@ mod tests {
         });
         let wrong: Vec<u64> = wrong.collect();
         assert!(wrong.is_empty(), "seed 6: ends of {wrong:?} of 100 tracks");
+    }
+
+    #[test]
+    fn a_track_ends_although_its_angles_continue_from_the_one_before() {
+        let mut profile = DriveProfile { cache: None, ..plain("cheetah10k7") };
+        profile.variation.jitter_us = 0.0;
+        let layout = Layout::new(&profile).expect("a valid profile");
+        let start = layout.zones().nth(1).expect("a zone").extent.start.get();
+        let sectors = u64::from(profile.zones[0].sectors_per_track);
+        let turns = layout.spot(Lba::new(start - 1)).angle.as_turns() + 1.0 / sectors as f64;
+        profile.zones[1].first_angle_turns = Some(turns.rem_euclid(1.0));
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 1).expect("a drive"));
+        let zone = bench.results.layout.zones[1].clone();
+        let from = start - sectors * 3 / 4;
+        let found = bench.run(1, |session, _| measure_track(session, from, sectors as f64));
+        assert_eq!(found.end, zone.track_start(1));
     }
 }
