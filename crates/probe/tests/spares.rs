@@ -243,3 +243,23 @@ fn zones_after_one_whose_first_track_is_misread_are_recognized_although_cylinder
     profile.zones[2].slips = vec![100];
     expect_recognized(&[("a slip in the first track".into(), profile)]);
 }
+
+#[test]
+fn groups_that_begin_before_a_zone_are_recognized_where_all_steps_are_alike() {
+    for spares in [12, 80] {
+        let mut profile = small("cheetah10k7@nocache", 3, 3, 600);
+        profile.geometry.layout = TrackOrder::Banded;
+        profile.geometry.band_cylinders = Some(100);
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            (zone.track_skew, zone.band_skew) = (zone.cylinder_skew, None);
+            (zone.spares, zone.spare_tracks) = (spares, Some(30));
+            zone.reserved = 16 * u64::from(zone.sectors_per_track) * u64::from(number > 0);
+        }
+        let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
+        let found = characterize(&profile, truth, 1).profile.expect("a profile");
+        let groups = |profile: &DriveProfile| -> Vec<(u64, u64)> {
+            profile.zones.iter().map(|zone| (zone.spares, zone.reserved)).collect()
+        };
+        assert_eq!(groups(&found), groups(&profile), "{spares} spares");
+    }
+}

@@ -103,7 +103,9 @@ pub(super) fn tracks_before_group(session: &mut Session, zone: &ZoneModel) -> At
         let middle = low + (high - low) / 2;
         if is_after(session, middle)? { high = middle } else { low = middle }
     }
-    Ok(Some(tracks - high))
+    // A count of many spares fails on the last track of the group.
+    let is_next = jumps_at(session, zone, zone.track_start(high) - groups.spares)?;
+    Ok(Some(tracks - high - u64::from(!is_next)))
 }
 
 /// Detects groups: the second part of a zone has as many skipped sectors as an equally long first
@@ -111,11 +113,10 @@ pub(super) fn tracks_before_group(session: &mut Session, zone: &ZoneModel) -> At
 /// the first address belong to it, two parts after it show the groups. As many spares as in the
 /// groups of a zone before show them at once.
 pub(super) fn find_groups(zone: &mut ZoneModel, track: u64) {
-    // Where all steps are alike, groups may end anywhere.
-    let unit = match zone.pattern.period() {
-        Pattern::NEVER.. => 1,
-        period => period,
-    };
+    // Where all steps are alike, groups may end anywhere. Otherwise they end with a unit. Not every
+    // such end has to be that of a band: the number of surfaces may be another one.
+    let is_plain = zone.pattern.unit >= Pattern::NEVER;
+    let (unit, period) = if is_plain { (1, 1) } else { (zone.pattern.unit, zone.pattern.period()) };
     if zone.groups.is_some() || !track.is_multiple_of(unit) {
         return;
     }
@@ -123,12 +124,12 @@ pub(super) fn find_groups(zone: &mut ZoneModel, track: u64) {
     if let Some((tracks, spares)) = zone.usual_groups
         && last.sectors == spares
         && track <= tracks
-        && (tracks - track).is_multiple_of(unit)
+        && (tracks - track).is_multiple_of(period)
         && last.lba - zone.first_lba + zone.reserved + spares == track * zone.sectors_per_track
     {
         // The first group of the zone, or the end of it, as those of a zone before.
         zone.retain_skips(|skip| skip.lba != last.lba);
-        zone.begin_earlier(tracks - track);
+        zone.begin_with_track(zone.first_track() + tracks - track);
         zone.groups = Some(SpareGroups { lbas: tracks * zone.sectors_per_track - spares, spares });
         return;
     }
@@ -160,13 +161,31 @@ pub(super) fn find_groups(zone: &mut ZoneModel, track: u64) {
             continue;
         }
         let reserved = if is_first { known } else { lbas - (start - zone.first_lba) };
-        if reserved < known || !(reserved - known).is_multiple_of(unit * zone.sectors_per_track) {
+        let moved = reserved.abs_diff(known);
+        if reserved < known && !is_plain || !moved.is_multiple_of(period * zone.sectors_per_track) {
             continue;
         }
         let ends = [start, middle.lba, last.lba];
         zone.retain_skips(|skip| !ends.contains(&skip.lba));
-        zone.begin_earlier((reserved - known) / zone.sectors_per_track);
+        zone.begin_with_track(reserved / zone.sectors_per_track);
         zone.groups = Some(SpareGroups { lbas, spares });
         return;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::zone_model::Skip;
+
+    #[test]
+    fn groups_end_with_any_unit_as_the_number_of_surfaces_may_be_another_one() {
+        let mut zone = ZoneModel::new(Pattern { unit: 50, units: 13 }, 0, 100);
+        for number in 1..=2 {
+            zone.skip(Skip { lba: number * 4_990, sectors: 10, approximate: false });
+            find_groups(&mut zone, number * 50);
+        }
+        assert_eq!(zone.groups, Some(SpareGroups { lbas: 4_990, spares: 10 }));
+        assert!(zone.skips.is_empty());
     }
 }

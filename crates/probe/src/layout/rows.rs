@@ -305,7 +305,8 @@ pub(super) fn third_step(
                 if let Some((first, step)) = found {
                     let second = if let UnitEnd::Other(..) = end { units } else { first };
                     zone.pattern.units = second.max(first);
-                    zone.begin_earlier((zone.pattern.units - first) * unit);
+                    let earlier = (zone.pattern.units - first) * unit;
+                    zone.begin_with_track(zone.first_track() + earlier);
                     (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
                 }
                 found_pattern(layout, zone);

@@ -246,18 +246,21 @@ impl ZoneModel {
         self.reserved / self.sectors_per_track
     }
 
-    /// Counts so many more tracks, a multiple of the pattern's unit, as reserved before the first
-    /// address. Its angles stay the same.
-    pub(crate) fn begin_earlier(&mut self, tracks: u64) {
-        if tracks == 0 {
+    /// Lets the first track with addresses have a number that differs from its own by a multiple of
+    /// the pattern's period. Its angles stay the same.
+    pub(crate) fn begin_with_track(&mut self, number: u64) {
+        let before = self.first_track();
+        if number == before {
             return;
         }
-        let before = self.track_angle(self.first_track());
-        self.reserved += tracks * self.sectors_per_track;
-        self.origin = part(self.origin + before - self.track_angle(self.first_track()));
-        self.checked += tracks;
-        self.mismatch = self.mismatch.map(|(good, bad)| (good + tracks, bad + tracks));
-        self.last_band = self.last_band.map(|(first, width)| (first + tracks, width));
+        let angle = self.track_angle(before);
+        let moved = |track: u64| track.max(before) + number - before;
+        self.reserved += number * self.sectors_per_track;
+        self.reserved -= before * self.sectors_per_track;
+        self.origin = part(self.origin + angle - self.track_angle(number));
+        self.checked = moved(self.checked);
+        self.mismatch = self.mismatch.map(|(good, bad)| (moved(good), moved(bad)));
+        self.last_band = self.last_band.map(|(first, width)| (moved(first), width));
     }
 
     fn skipped_up_to(&self, lba: u64) -> u64 {
