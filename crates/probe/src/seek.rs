@@ -200,7 +200,13 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
         .is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs())
     {
         layout.surfaces.searched = true;
+        let step = crate::layout::step_after_band(session, layout, &zone, border)?;
         set_surfaces(layout, row);
+        if let Some(step) = step {
+            let zone = &mut layout.zones[0];
+            (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
+            zone.fit();
+        }
         return Ok(());
     }
     // Fit the zone to rows that are predicted well, so that later rows can be timed.

@@ -42,6 +42,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use border::MIN_DEVIATION;
 pub(crate) use pattern::{begin_first, find_pattern};
 pub(crate) use recovery::unknown_ranges;
+pub(crate) use rows::step_after_band;
 pub(crate) use skew_fit::fit_skews;
 pub(crate) use slips::locate_slips;
 pub(crate) use track_angle::{continues, track_angle};

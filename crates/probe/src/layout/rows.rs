@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count};
 use super::explain::{MAX_SPARE_TRACKS, MIN_SPARES};
-use super::pattern::{MAX_SURFACES, found_pattern};
+use super::pattern::{FINEST_STEP, MAX_SURFACES, found_pattern};
 use super::track::{measure_track, short_by};
 use super::track_angle::{is_within, step_before, step_seen, track_angle};
 use super::walk::{
@@ -22,7 +22,7 @@ use super::walk::{
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use super::zone_start::out_of_reach;
 use crate::numbers::{part, wrap};
-use crate::session::{Attempt, Session};
+use crate::session::{Attempt, QUIET_TURNS, Session};
 
 /// The most tracks of a unit: bands of some hundred cylinders, all surfaces of which have the step
 /// of a cylinder.
@@ -363,6 +363,28 @@ fn unit_end(
     Ok(UnitEnd::Other(start, step))
 }
 
+/// The step from a band to the next, which begins with a track, where its rows were told apart by
+/// seek times: if it differs from that between rows. Spares may lie before it. If times are noisy,
+/// it is not measured: a late reading would look like such a step.
+pub(crate) fn step_after_band(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    next: u64,
+) -> Attempt<Option<f64>> {
+    if session.drive.noise_turns() >= QUIET_TURNS {
+        return Ok(None);
+    }
+    let mut moved = zone.clone();
+    match spares_before(session, layout, zone, next)? {
+        Some(spares) if spares.sectors > 0 => record_skip(&mut moved, spares),
+        Some(_) => {}
+        None => return Ok(None),
+    }
+    let off = wrap(track_angle(session, &moved, next)? - moved.track_angle(next));
+    Ok((off.abs() > FINEST_STEP).then(|| part(zone.steps[1] + off)))
+}
+
 /// Counts the slips up to the end of a row of tracks before `next`, but for its last track or
 /// tracks, where spares may lie.
 pub(super) fn count_up_to_row_end(
@@ -394,4 +416,30 @@ pub(super) fn spares_before(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Bench, plain};
+    use headtime_mechanics::DriveProfile;
+    use headtime_sim::DriveTruth;
+
+    #[test]
+    fn a_step_between_bands_is_measured_although_it_differs_little() {
+        let mut profile = DriveProfile { cache: None, ..plain("cheetah10k7") };
+        profile.variation.jitter_us = 0.0;
+        let (zone, heads) = (&mut profile.zones[0], u64::from(profile.geometry.heads));
+        let sectors = f64::from(zone.sectors_per_track);
+        zone.band_skew = Some(zone.track_skew + libm::round(0.01 * sectors));
+        let expected = zone.band_skew.unwrap_or(0.0) / sectors;
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 1).expect("a drive"));
+        let mut zone = bench.results.layout.zones[0].clone();
+        zone.pattern.units = Pattern::NEVER;
+        let next = zone.pattern.unit * heads;
+        let found = bench
+            .run(1, |session, results| step_after_band(session, &mut results.layout, &zone, next));
+        let found = found.expect("another step");
+        assert!(wrap(found - expected).abs() < 1e-4, "{found}, not {expected}");
+    }
 }
