@@ -10,7 +10,7 @@
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::groups::find_groups;
-use super::last_band::{deviates, narrow_band};
+use super::last_band::{deviates, ends_last_band, narrow_band};
 use super::pattern::FINEST_STEP;
 use super::track::{measure_track, short_by};
 use super::track_angle::is_within;
@@ -464,11 +464,6 @@ fn explain_again(
             || is_shorter(session, zone, bad, zone.sectors_per_track - longer)?);
     zone.end_lba = Some(if of_new { start } else { first.end });
     Ok(())
-}
-
-/// True if a track is the last one of the narrower last band.
-fn ends_last_band(zone: &ZoneModel, track: u64) -> bool {
-    zone.last_band.is_some_and(|(first, width)| track + 1 == first + width * zone.pattern.units)
 }
 
 /// True if the boundaries of a track are as predicted and its angle deviates so little that the fit

@@ -48,6 +48,11 @@ pub(super) fn recognize_at_end(session: &mut Session, zone: &mut ZoneModel) -> A
     Ok(())
 }
 
+/// True if a track is the last one of the narrower last band.
+pub(super) fn ends_last_band(zone: &ZoneModel, track: u64) -> bool {
+    zone.last_band.is_some_and(|(first, width)| track + 1 == first + width * zone.pattern.units)
+}
+
 /// True if a track lies at another angle than the counts of skipped sectors from it on say. A count
 /// accepts larger deviations than a walk does.
 pub(super) fn deviates(

@@ -294,7 +294,7 @@ pub(super) fn third_step(
             (UnitEnd::Usual, _) => {}
             (UnitEnd::Other(start, step), None) => {
                 search.found = Some((units - search.begun, step));
-                let mut next = trial.begin_again(start);
+                let mut next = begin_again(trial, start);
                 next.steps = search.zone.steps;
                 next.origin = track_angle(session, &next, 0)?;
                 next.add_angle(0, next.origin);
@@ -350,7 +350,7 @@ fn unit_end(
     }
     // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
     let start = trial.track_start(units * unit);
-    let mut after = trial.begin_again(start);
+    let mut after = begin_again(trial, start);
     after.steps = trial.steps;
     after.origin = track_angle(session, &after, 0)?;
     for track in [1, unit / 2, unit - 1, unit] {
@@ -361,6 +361,14 @@ fn unit_end(
         }
     }
     Ok(UnitEnd::Other(start, step))
+}
+
+/// A zone of the same kind that begins with a track, and with a unit of the pattern, at an address.
+/// Groups of several tracks may begin elsewhere; it has none.
+fn begin_again(zone: &ZoneModel, first_lba: u64) -> ZoneModel {
+    let mut next = ZoneModel::new(zone.pattern, first_lba, zone.sectors_per_track);
+    next.groups = zone.groups.filter(|groups| groups.lbas < zone.sectors_per_track);
+    next
 }
 
 /// The step from a band to the next, which begins with a track, where its rows were told apart by

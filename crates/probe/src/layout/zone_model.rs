@@ -202,14 +202,6 @@ impl ZoneModel {
         }
     }
 
-    /// A zone of the same kind that begins with a track, and with a unit of the pattern, at an
-    /// address. Groups of several tracks may begin elsewhere; it has none.
-    pub(crate) fn begin_again(&self, first_lba: u64) -> Self {
-        let mut next = Self::new(self.pattern, first_lba, self.sectors_per_track);
-        next.groups = self.groups.filter(|groups| groups.lbas < self.sectors_per_track);
-        next
-    }
-
     /// The physical sector of an address of the zone.
     pub(crate) fn physical(&self, lba: u64) -> u64 {
         let within = lba - self.first_lba;
