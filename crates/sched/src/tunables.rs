@@ -18,6 +18,7 @@
 //! restores a matrix; here the map does that itself. Source: P1 section IV; the classes and levels
 //! are those of Linux's `ioprio_set`. The default has no deadlines, because the paper prints none.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,7 +27,9 @@ use core::str::FromStr;
 
 use headtime_units::{Instant, Nanos, parse_nanos};
 
+use crate::policies::POLICIES;
 use crate::policies::auto::AutoTable;
+use crate::table::PolicyEntry;
 use crate::tour::{LOOKAHEAD_MAX, Lookahead};
 
 /// Settings that may change at run time.
@@ -143,12 +146,14 @@ pub enum TimeSource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TunableError {
     /// An unknown name.
-    #[error("there is no tunable `{name}`; known are {known}")]
+    #[error("there is no tunable `{name}`; known are {known}{parameter}")]
     Unknown {
         /// The requested name.
         name: String,
         /// The names there are.
         known: String,
+        /// What to write if policies have a parameter of that name; empty if none has.
+        parameter: String,
     },
     /// The text is none that the tunable takes, or out of range.
     #[error("{name}: `{part}` is no value; write {takes}")]
@@ -167,6 +172,20 @@ const LEVELS: usize = 8;
 const USUAL_LEVEL: u8 = 4;
 const DEADLINE_RANGE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_secs(3_600));
 const TICK_RANGE: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_ms(100));
+
+impl TunableError {
+    /// The error for a name that is none of the `known` ones.
+    #[must_use]
+    pub fn unknown(name: &str, known: &[&str]) -> Self {
+        let has = |entry: &&PolicyEntry| entry.parameters.iter().any(|known| known.name == name);
+        let policies: Vec<&str> = POLICIES.iter().filter(has).map(|entry| entry.name).collect();
+        let parameter = policies.first().map_or_else(String::new, |first| {
+            let all = policies.join(", ");
+            format!("; it is a parameter of {all}: write it with the policy, {first}:{name}=VALUE")
+        });
+        Self::Unknown { name: name.to_string(), known: known.join(", "), parameter }
+    }
+}
 
 impl Tunables {
     /// Sets the tunable called `name` to `value`.
@@ -197,10 +216,7 @@ impl Tunables {
             }
             _ => {
                 let known: Vec<&str> = TUNABLES.iter().map(|tunable| tunable.name).collect();
-                return Err(TunableError::Unknown {
-                    name: name.to_string(),
-                    known: known.join(", "),
-                });
+                return Err(TunableError::unknown(name, &known));
             }
         }
         Ok(())
@@ -503,6 +519,10 @@ mod tests {
             lookahead_k, timesource";
         assert_eq!(tunables.set("lookahead", "4").expect_err("no such name").to_string(), unknown);
         assert_eq!(tunables.get("lookahead").expect_err("no such name").to_string(), unknown);
+        let parameter = tunables.set("ageing_power", "1").expect_err("no such name").to_string();
+        let says = "it is a parameter of sptf-expected, headtime: write it with the policy, \
+            sptf-expected:ageing_power=VALUE";
+        assert!(parameter.ends_with(says), "{parameter}");
         assert_eq!(tunables, before);
     }
 

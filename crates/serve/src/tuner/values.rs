@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headtime_io::{PolicyChoice, Tuning};
-use headtime_sched::{AutoTable, DEFAULT_POLICY, TUNABLES, Tunables};
+use headtime_sched::{AutoTable, DEFAULT_POLICY, TUNABLES, TunableError, Tunables};
 
 use crate::auto_table::read_auto_table;
 
@@ -151,7 +151,7 @@ pub fn auto_table(path: &str) -> Result<AutoTable, String> {
 
 fn unknown(name: &str) -> String {
     let known: Vec<&str> = changeables().map(|known| known.name).collect();
-    format!("there is no tunable `{name}`; known are {}", known.join(", "))
+    TunableError::unknown(name, &known).to_string()
 }
 
 #[cfg(test)]
