@@ -86,8 +86,9 @@ struct Headtime {
     streams: StreamTurns,
     mean_response: MeanResponse,
     unhurried: Unhurried,
-    /// The last time at which the drive had time to spare.
+    /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
+    had_deadline: Option<Instant>,
 }
 
 /// The disk time due to requests without a deadline: a quarter of all, while any wait, so that
@@ -200,6 +201,7 @@ impl Headtime {
             mean_response: MeanResponse::default(),
             unhurried: Unhurried::default(),
             had_time: None,
+            had_deadline: None,
         }
     }
 
@@ -371,13 +373,15 @@ impl Headtime {
     /// Returns whether the drive gets all requests as they come, because it orders writes into its
     /// cache when it destages them, whatever the policy does: no run lasts, and all were writes for
     /// a while. If the drive had time to spare lately, half are enough, or a fifth beside few
-    /// reads: turns would take longer for a burst than the drive alone.
+    /// reads: turns would take longer for a burst than the drive alone. Not if requests had
+    /// deadlines: they would have to wait for all that is at the drive.
     fn drive_gets_all(&self, view: &View<'_>) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
-        let had_time = self.had_time.is_some_and(|last| view.now < last + Nanos::from_secs(1));
+        let lately =
+            |last: Option<Instant>| last.is_some_and(|last| view.now < last + Nanos::from_secs(1));
         let most = written.are_most()
             || written.are_destaged_meanwhile() && written.leave_few_reads(view.now);
-        let with_reads = had_time && most;
+        let with_reads = most && lately(self.had_time) && !lately(self.had_deadline);
         let goes = |queued: &Queued| {
             let read = with_reads && queued.request.op == Op::Read;
             (read || is_cached_write(&queued.request)) && queued.deadline.is_none()
@@ -601,6 +605,9 @@ impl Policy for Headtime {
     fn choose(&mut self, view: &View<'_>) -> Choice {
         if view.idle_share >= IDLE_SHARE {
             self.had_time = Some(view.now);
+        }
+        if view.queue.with_deadline().next().is_some() {
+            self.had_deadline = Some(view.now);
         }
         let mean_response = match self.streams.streams().any_run() {
             true => self.mean_response.get(),
