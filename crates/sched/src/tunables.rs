@@ -152,7 +152,7 @@ pub enum TunableError {
         name: String,
         /// The names there are.
         known: String,
-        /// What to write if policies have a parameter of that name; empty if none has.
+        /// The form to write if policies have a parameter of that name; empty if none has.
         parameter: String,
     },
     /// The text is none that the tunable takes, or out of range.
