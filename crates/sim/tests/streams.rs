@@ -280,6 +280,23 @@ fn a_sequential_reader_and_random_ones_have_about_half_of_the_drive_each() {
     }
 }
 
+/// The drive serves four reads of a turn in their order, and the recorder's writes, which it takes
+/// into its cache, end no turn.
+#[test]
+fn a_backup_keeps_its_part_beside_a_database_and_a_recorder() {
+    let database = "{ clients = 8, reads = 0.7, size = '8KiB', range = '33%..63%' }";
+    let backup = "{ clients = 4, positions = 1, size = '1MiB', range = '66%..100%', \
+        run = { kind = 'sequential' } }";
+    let recorder = "{ arrivals = { kind = 'constant', rate = 15.0 }, reads = 0.0, \
+        size = '256KiB', range = '0%..30%', run = { kind = 'sequential' }, deadline = '250ms' }";
+    let alone = [database, backup].map(|stream| rates("nearline-20tb", &[stream])[0]);
+    for streams in [&[database, backup][..], &[database, backup, recorder]] {
+        let beside = rates("nearline-20tb", streams);
+        assert!(beside[0] > 0.4 * alone[0], "{beside:?} of {alone:?}");
+        assert!(beside[1] > 0.44 * alone[1], "{beside:?} of {alone:?}");
+    }
+}
+
 /// Each reads 16 KiB every millisecond, which the drive reads ahead for both.
 #[test]
 fn what_the_drive_has_read_ahead_for_one_reader_does_not_wait_for_the_other() {

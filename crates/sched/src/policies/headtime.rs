@@ -14,13 +14,13 @@ use crate::policies::stream_turns::{
     IDLE_SHARE, LONGEST_TURN, StreamTurn, StreamTurns, with_abutting,
 };
 use crate::policies::turns::{self, SLACK, Turn, Turns};
-use crate::policies::written::{WriteCache, is_cached_write};
+use crate::policies::written::{DESTAGED, WriteCache, is_cached_write};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Head, Target};
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::Tenant;
-use crate::streams::Owner;
+use crate::streams::{Owner, RunId};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
 /// The number of deadlines that may be missed before only the cost of requests counts: with more,
@@ -89,6 +89,10 @@ struct Headtime {
     /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
     had_deadline: Option<Instant>,
+    /// True if the last write of a slow writer waited for room in the drive's cache.
+    slow_write_waited: bool,
+    /// The run of the last read that was served; `None` if it was in none.
+    last_read: Option<RunId>,
 }
 
 /// The disk time due to requests without a deadline: a quarter of all, while any wait, so that
@@ -202,6 +206,8 @@ impl Headtime {
             unhurried: Unhurried::default(),
             had_time: None,
             had_deadline: None,
+            slow_write_waited: false,
+            last_read: None,
         }
     }
 
@@ -219,7 +225,8 @@ impl Headtime {
         };
         let goes = |hit: &Queued| {
             view.outstanding.iter().any(needs_arm)
-                || is_cached_write(&hit.request) && self.is_of_only_run(view, hit)
+                || is_cached_write(&hit.request)
+                    && (self.is_of_only_run(view, hit) || self.passes_turn_of_run(view, hit))
         };
         match hit.map(|hit| (Choice::one(Some(hit.ticket)), goes(hit))) {
             Some((hit, true)) => hit,
@@ -291,29 +298,20 @@ impl Headtime {
     fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
-        let write = || {
-            let mut oldest = view.queue.by_arrival().take(OLDEST);
-            let has_room = self.best.written().cache(view) == WriteCache::HasRoom;
-            if has_room { oldest.find(|queued| self.passes(view, queued)) } else { None }
-        };
-        let read_ahead = || {
-            let mut oldest = view.queue.by_arrival().take(OLDEST);
-            let is_read_ahead =
-                |queued: &&Queued| self.streams.streams().is_read_ahead(&queued.request);
-            self.streams.has_time_to_spare(view).then(|| oldest.find(is_read_ahead)).flatten()
-        };
+        let streams = self.streams.streams();
+        let spare = self.streams.has_time_to_spare(view);
+        let oldest = || view.queue.by_arrival().take(OLDEST);
+        let write = || oldest().find(|queued| self.goes_into_cache(view, queued));
+        let read_ahead = || oldest().find(|queued| streams.is_read_ahead(&queued.request));
         let beside_writes = || {
-            let mut oldest = view.queue.by_arrival().take(OLDEST);
             let patience = self.streams.change(view) * PATIENT_CHANGES;
-            let is_late = |queued: &&Queued| {
-                queued.request.op == Op::Read && queued.submitted + patience <= view.now
-            };
-            self.writes_wait(view).then(|| oldest.find(is_late)).flatten()
+            let is_late = |queued: &Queued| queued.submitted + patience <= view.now;
+            oldest().find(|queued| queued.request.op == Op::Read && is_late(queued))
         };
         view.probable_hit()
             .or_else(write)
-            .or_else(read_ahead)
-            .or_else(beside_writes)
+            .or_else(|| spare.then(read_ahead).flatten())
+            .or_else(|| self.writes_wait(view).then(beside_writes).flatten())
             .filter(in_time)
     }
 
@@ -328,6 +326,24 @@ impl Headtime {
             && view.belief.takes_into_cache(Op::Write)
             && written.cache(view) == WriteCache::FullOrNone
             && view.outstanding.iter().any(waits)
+    }
+
+    /// Returns whether a request goes into the drive's cache beside the turns. In the turn of a
+    /// run, which a turn of its own would end, the write of a slow writer does so also where the
+    /// cache is full: it extends what that holds.
+    fn goes_into_cache(&self, view: &View<'_>, queued: &Queued) -> bool {
+        let has_room = || self.best.written().cache(view) == WriteCache::HasRoom;
+        let extends = || !self.slow_write_waited && self.passes_turn_of_run(view, queued);
+        view.belief.takes_into_cache(Op::Write)
+            && self.passes(view, queued)
+            && (has_room() || extends())
+    }
+
+    /// Returns whether a write of a slow writer goes into the drive's cache in the turn of another
+    /// run.
+    fn passes_turn_of_run(&self, view: &View<'_>, queued: &Queued) -> bool {
+        self.passes_slow_write(queued)
+            && self.streams.is_turn_of_another_run(tenant_of(view, queued), &queued.request)
     }
 
     /// Returns whether a request goes into the drive's cache beside the turns, if that has room.
@@ -423,11 +439,39 @@ impl Headtime {
             && view.queue.by_arrival().take(OLDEST).all(at_random)
     }
 
+    /// The number of commands at the drive where `next` continues the last one. A run that goes on
+    /// has more, so that none of their overhead shows; but a drive may pass one over for those
+    /// after it, again and again, so that an old one has to come back first. Where a turn begins,
+    /// the first of long reads goes alone: of several, the drive would serve the one first that
+    /// passes the head first, and lose a revolution or more for each before it.
+    fn depth_in_run(&self, view: &View<'_>, next: &Queued) -> usize {
+        let run_of = |queued: &Queued| self.streams.streams().run_of(queued.request.id);
+        let Some(run) = run_of(next) else { return 2 };
+        let is_long = next.target.transfer * RUN_DEPTH as u64 >= view.belief.revolution();
+        let begins = next.request.op == Op::Read
+            && self.last_read != Some(run)
+            && is_long
+            && self.streams.is_turn_of(tenant_of(view, next), &next.request);
+        let old = view.belief.revolution() * OLD_REVOLUTIONS;
+        let is_old = |command: &&Outstanding| command.dispatched + old < view.now;
+        let mut old_ones = view.outstanding.iter().filter(is_old).peekable();
+        let any_old = old_ones.peek().is_some();
+        let of_another =
+            |first: &Queued| first.request.op == Op::Read && run_of(first) != Some(run);
+        let is_passed_over = |old: &Outstanding| old.requests.first().is_some_and(of_another);
+        if begins || old_ones.any(is_passed_over) {
+            1
+        } else if any_old {
+            2
+        } else {
+            RUN_DEPTH
+        }
+    }
+
     /// Returns whether a command at the drive needs no arm.
     fn is_beside_arm(&self, view: &View<'_>, command: &Outstanding) -> bool {
-        let has_room = self.best.written().cache(view) == WriteCache::HasRoom;
-        command.probably_cached
-            || has_room && command.requests.first().is_some_and(|first| self.passes(view, first))
+        let goes = |first: &Queued| self.goes_into_cache(view, first);
+        command.probably_cached || command.requests.first().is_some_and(goes)
     }
 
     /// A request that was chosen among others, or the first requests of its run.
@@ -554,18 +598,12 @@ impl Policy for Headtime {
         ENTRY.name
     }
 
-    /// A run that goes on has more commands at the drive, so that none of their overhead shows; but
-    /// a drive may pass one over for those after it, again and again, so that an old one has to
-    /// come back first.
     fn depth(&self, view: &View<'_>) -> usize {
         if !view.shares.any_terms() && self.hit(view).is_some() {
             return view.outstanding.len() + 1;
         }
-        let old = view.belief.revolution() * OLD_REVOLUTIONS;
-        let any_old = || view.outstanding.iter().any(|command| command.dispatched + old < view.now);
-        let in_run = |queued: &Queued| self.streams.streams().run_of(queued.request.id).is_some();
         let moving = match self.best.depth(view) {
-            2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
+            2 => continues(view).map_or(2, |next| self.depth_in_run(view, next)),
             depth => depth,
         };
         if self.drive_gets_all(view) {
@@ -640,14 +678,17 @@ impl Policy for Headtime {
     }
 
     fn finished(&mut self, finished: &Finished) {
+        if finished.request.op == Op::Read {
+            self.last_read = self.streams.streams().run_of(finished.request.id);
+        }
         if finished.outcome == Outcome::Success && finished.request.op.moves_head() {
             self.mean_response.add(finished);
             self.unhurried.charge(finished);
         }
-        // The writes of a log or a recorder extend what the cache holds, also when it is full.
-        let streams = self.streams.streams();
-        if !streams.is_of_slow_writer(&finished.request) {
+        if !self.streams.streams().is_of_slow_writer(&finished.request) {
             self.best.finished(finished);
+        } else if is_cached_write(&finished.request) {
+            self.slow_write_waited = finished.arm_time() > DESTAGED;
         }
         self.turns.finished(finished);
         self.streams.finished(finished);

@@ -311,6 +311,17 @@ impl StreamTurns {
         self.turns.get(&tenant).is_some_and(|turn| turn.owner != self.streams.owner(request))
     }
 
+    /// Returns whether the turn of the owner of this request is on.
+    pub(crate) fn is_turn_of(&self, tenant: Option<Tenant>, request: &Request) -> bool {
+        self.turns.get(&tenant).is_some_and(|turn| turn.owner == self.streams.owner(request))
+    }
+
+    /// Returns whether the turn of another owner is on, which is no rest.
+    pub(crate) fn is_turn_of_another_run(&self, tenant: Option<Tenant>, request: &Request) -> bool {
+        let turn = self.turns.get(&tenant);
+        turn.is_some_and(|turn| !is_rest(turn.owner) && turn.owner != self.streams.owner(request))
+    }
+
     /// Returns whether the turn of another owner is on that has used more time than the owner of
     /// this request will have, if it costs a change. The random writes of a rest do not count in
     /// the turn of a run: they would cost it as many changes.
