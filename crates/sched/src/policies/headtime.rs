@@ -322,7 +322,7 @@ impl Headtime {
         let waits = |command: &Outstanding| {
             command.requests.first().is_some_and(|first| is_cached_write(&first.request))
         };
-        written.leave_few_reads(view.now)
+        written.are_beside_few_reads(view.now)
             && view.belief.takes_into_cache(Op::Write)
             && written.cache(view) == WriteCache::FullOrNone
             && view.outstanding.iter().any(waits)
@@ -396,7 +396,7 @@ impl Headtime {
         let lately =
             |last: Option<Instant>| last.is_some_and(|last| view.now < last + Nanos::from_secs(1));
         let most = written.are_most()
-            || written.are_destaged_meanwhile() && written.leave_few_reads(view.now);
+            || written.are_destaged_meanwhile() && written.are_beside_few_reads(view.now);
         let with_reads = most && lately(self.had_time) && !lately(self.had_deadline);
         let goes = |queued: &Queued| {
             let read = with_reads && queued.request.op == Op::Read;

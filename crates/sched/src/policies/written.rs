@@ -113,7 +113,7 @@ impl Written {
     }
 
     /// Returns whether reads are few, and no flush has finished for a second.
-    pub(crate) fn leave_few_reads(&self, now: Instant) -> bool {
+    pub(crate) fn are_beside_few_reads(&self, now: Instant) -> bool {
         self.reads_per_second(now) <= FEW_READS && !self.were_flushed(now)
     }
 
