@@ -1,26 +1,28 @@
 //! A table of drives and what is found of them; a second or a few for each: `cargo run --release -p
 //! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:typical:2`; the
-//! second word is a level of noise, or `nominal` for the profile itself. `all:typical:1` is every
-//! profile as it ships, `all@nocache:typical:1` with the cache off where it has such a setup,
-//! `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by these seeds, and
-//! `FILE.toml:nominal` the profile in a file. In the environment: `STAGES=1`, `ZONES=1`,
-//! `TRACE=1000` (the zones after each thousand reads), `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more;
-//! `@nocache` removes the cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment change those of
-//! the cache.
+//! second word is a level of noise, or `nominal` for the profile itself. Beside the share of reads
+//! within 50 us stands that of an oracle that knows the truth's means (`of all`).
+//! `all:typical:1` is every profile as it ships, `all@nocache:typical:1` with the cache off
+//! where it has such a setup, `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by
+//! these seeds, and `FILE.toml:nominal` the profile in a file. In the environment: `STAGES=1`,
+//! `ZONES=1`, `TRACE=1000` (the zones after each thousand reads), `UNLIKE=1`, `SEEK=1`, `ANGLES=1`
+//! print more; `@nocache` removes the cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment
+//! change those of the cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use common::wall::Case;
 use common::{Bench, borders, load, settings, tracks_alike};
 use headtime_mechanics::{DriveProfile, NoiseLevel, catalog};
-use headtime_probe::{Finding, Probe, Stage};
+use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage, TimedCommand};
 use headtime_sim::DriveTruth;
 
 fn main() {
     println!(
-        "drive                            drive s  limit  reads  zones   alike  ±2     50 us  150 \
-            us missed hits  heads order     remarks"
+        "drive                            drive s  limit  reads  zones   alike  ±2     50 us  \
+            of all 150 us missed hits  heads order     remarks"
     );
     for words in std::env::args().skip(1) {
         let mut words = words.split(':');
@@ -85,14 +87,24 @@ fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed:
     let truth = match noise {
         None => DriveTruth::nominal(profile, seed),
         Some(level) => DriveTruth::draw(&level.apply(profile), seed),
-    }
-    .unwrap();
+    };
+    let truth = match truth {
+        Ok(truth) => truth,
+        Err(error) => return println!("{drive:32} no such drive: {error}"),
+    };
     let settings = settings(profile, seed);
     let mut probe = Probe::new(settings);
     let mut bench = Bench::new(truth.clone());
     let mut stage = (probe.stage(), 0.0, 0);
     let (mut reads, mut quick, mut before) = (0, 0, bench.now());
-    while bench.step(&mut probe) {
+    let mut checked: Vec<TimedCommand> = Vec::new();
+    while let Some(batch) = probe.next_batch() {
+        let single = matches!(probe.next_measurement(), Some(Measurement::Read { .. }));
+        let answers = bench.carry_out(batch, |_| CommandOutcome::Done);
+        if single && probe.stage() == Stage::SelfCheck {
+            checked.extend(&answers);
+        }
+        probe.batch_completed(answers);
         reads += 1;
         quick +=
             usize::from(bench.now().saturating_since(before) < headtime_units::Nanos::from_us(300));
@@ -129,6 +141,10 @@ fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed:
         }
     }
     let finding = probe.finding();
+    let noisy = noise.is_some();
+    let case = Case { name: drive.into(), profile: profile.clone(), truth, noisy, seed };
+    let (_, (predictable, _)) = case.oracles(&checked);
+    let truth = case.truth;
     let remarks = finding
         .remarks
         .iter()
@@ -148,7 +164,7 @@ fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed:
     let geometry = finding.profile.as_ref().map(|found| found.geometry);
     println!(
         "{drive:32} {:7.1} {:6.0} {:7} {found_zones:2}/{:2}+{:<3} {alike:.3} {within:.3} {:.4} \
-            {:.4} {:.4} {:4} {:4} {:10} {remarks}",
+            {predictable:.4} {:.4} {:.4} {:4} {:4} {:10} {remarks}",
         finding.drive_time.as_secs_f64(),
         settings.budget.as_secs_f64(),
         finding.reads,

@@ -21,7 +21,7 @@ use headtime_mechanics::{
 };
 use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage, TimedCommand, Verdict};
 use headtime_sim::DriveTruth;
-use headtime_units::{Instant, Lba, Nanos};
+use headtime_units::{Extent, Instant, Lba, Nanos};
 
 use super::{Bench, borders, load, settings};
 
@@ -141,17 +141,23 @@ impl Case {
     /// Shares of the self-check's 4 KiB reads that are predicted within 50 us: by the unit's own
     /// mechanism, and by one without the deviations of single tracks and regions, of which also how
     /// many it is half a turn off.
-    fn oracles(&self, checked: &[TimedCommand]) -> (f64, (f64, f64)) {
-        let exact = self.truth.mechanism();
-        let mut means = Mechanism::new(&self.profile, exact.layout().clone(), Nominal)
-            .expect("a valid profile");
-        means.set_rotation(exact.period(), exact.phase());
-        (self.predicted(exact, checked).0, self.predicted(&means, checked))
+    pub(crate) fn oracles(&self, checked: &[TimedCommand]) -> (f64, (f64, f64)) {
+        let arms = 0..self.truth.arms();
+        let exact: Vec<_> = arms.clone().map(|arm| self.truth.mechanism_of(arm).clone()).collect();
+        let means = arms.map(|arm| {
+            let own = self.truth.profile().of_actuator(arm);
+            let layout = exact[arm].layout().clone();
+            let mut means = Mechanism::new(&own, layout, Nominal).expect("a valid profile");
+            means.set_rotation(exact[arm].period(), exact[arm].phase());
+            means
+        });
+        let means = means.collect();
+        (self.predicted(exact, checked).0, self.predicted(means, checked))
     }
 
     fn predicted<V: Variation>(
         &self,
-        mechanism: &Mechanism<V>,
+        mut arms: Vec<Mechanism<V>>,
         checked: &[TimedCommand],
     ) -> (f64, f64) {
         let interface = InterfaceTimes::from_profile(&self.profile).expect("a valid profile");
@@ -173,11 +179,27 @@ impl Case {
             {
                 continue;
             }
-            let from: HeadPosition = mechanism.layout().track_of(before.extent.last()).into();
+            let arm_sectors = arms[0].layout().capacity().get();
+            let place = |extent: Extent| {
+                let start = extent.start.get();
+                let own = Extent::new(Lba::new(start % arm_sectors), extent.len);
+                ((start / arm_sectors) as usize, own)
+            };
+            let ((arm, before_extent), (other, now_extent)) =
+                (place(before.extent), place(now.extent));
+            if arm != other {
+                continue;
+            }
+            let mechanism = &mut arms[arm];
+            if let Some(drift) = self.truth.drift() {
+                let (period, phase) = drift.steady_at(now.issued);
+                mechanism.set_rotation(period, phase);
+            }
+            let from: HeadPosition = mechanism.layout().track_of(before_extent.last()).into();
             let depart =
                 now.issued + interface.command_overhead(Direction::Read, Some(Direction::Read));
             let access =
-                mechanism.access(from, depart, Direction::Read, now.extent, Instant::ORIGIN);
+                mechanism.access(from, depart, Direction::Read, now_extent, Instant::ORIGIN);
             let completion = interface.read_completed(
                 access.first_sector,
                 access.finish,
