@@ -477,12 +477,10 @@ impl<'a> Session<'a> {
     }
 
     /// Evicts the cache if times are noisy, so that the next reading of a sector is a fresh one and
-    /// not the recorded one again. True if it did. Without a cache each reading is fresh. If the
-    /// drive keeps whole tracks, eviction costs too much and the recorded readings have to do.
+    /// not the recorded one again. True if it did. Without a cache each reading is fresh.
     pub(crate) fn evict_if_noisy(&mut self) -> Attempt<bool> {
-        let is_worth_it = self.drive.hits.eviction_reads > 0
-            && !self.drive.hits.keeps_tracks
-            && self.drive.noise_turns() >= QUIET_TURNS;
+        let is_worth_it =
+            self.drive.hits.eviction_reads > 0 && self.drive.noise_turns() >= QUIET_TURNS;
         if is_worth_it {
             self.evict()?;
         }
@@ -622,11 +620,14 @@ mod tests {
     #[test]
     fn with_noisy_times_a_cached_sector_is_evicted_and_read_again() {
         let profile = plain("cheetah10k7");
-        for (truth, is_noisy) in
-            [(DriveTruth::draw(&profile, 5), true), (DriveTruth::nominal(&profile, 5), false)]
-        {
+        for (truth, is_noisy, keeps_tracks) in [
+            (DriveTruth::draw(&profile, 5), true, false),
+            (DriveTruth::draw(&profile, 5), true, true),
+            (DriveTruth::nominal(&profile, 5), false, false),
+        ] {
             let mut bench = Bench::new(truth.expect("a drive"));
             (bench.drive.hits.eviction_reads, bench.drive.hits.limit_ns) = (40, 500_000.0);
+            bench.drive.hits.keeps_tracks = keeps_tracks;
             if !is_noisy {
                 bench.drive.clock = Clock::new(bench.drive.clock.period_ns(), 0.0, bench.drive.now);
             }

@@ -140,7 +140,13 @@ impl TrackList {
         let mut local = ZoneModel::new(Pattern::PLAIN, start, sectors);
         local.reserved = reserved;
         local.origin = angle_between(session, &local, (sectors / 8, sectors / 2))?;
-        let lbas = match short_by(session, layout, &local, 0)? {
+        let mut short = short_by(session, layout, &local, 0)?;
+        if short.is_none() && session.evict_if_noisy()? {
+            // The reading of its angle may have been late.
+            local.origin = angle_between(session, &local, (sectors / 8, sectors / 2))?;
+            short = short_by(session, layout, &local, 0)?;
+        }
+        let lbas = match short {
             Some(short) => sectors - reserved - short,
             None => {
                 // Less than a half of it has addresses, or it belongs to another zone.
