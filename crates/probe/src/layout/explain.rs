@@ -12,6 +12,7 @@ use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::groups::find_groups;
 use super::last_band::{deviates, ends_last_band, narrow_band};
 use super::pattern::FINEST_STEP;
+use super::small_step::first_after_step;
 use super::track::{measure_track, short_by};
 use super::track_angle::is_within;
 use super::walk::{TrackVerdict, likely, record_count, record_skip, record_slips, verify};
@@ -155,6 +156,11 @@ pub(crate) fn explain(
     }
     let counts: Vec<i64> = found.iter().map_while(|extra| *extra).collect();
     if counts.first().is_some_and(|first| (0..=likely(layout, zone, bad)).contains(first)) {
+        if let Some(first) = first_after_step(session, zone, bad)? {
+            zone.end_lba = Some(zone.track_start(first));
+            zone.next_sectors = Some(zone.sectors_per_track);
+            return Ok(());
+        }
         // A reading failed, or the fit, which has improved since.
         if verify(session, layout, zone, bad)? == TrackVerdict::Last {
             zone.end_lba = Some(session.drive.capacity);

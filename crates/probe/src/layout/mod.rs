@@ -30,6 +30,7 @@ mod rows;
 mod sector_count;
 mod skew_fit;
 mod slips;
+mod small_step;
 mod track;
 mod track_angle;
 mod track_list;
