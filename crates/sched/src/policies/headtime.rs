@@ -20,7 +20,7 @@ use crate::positioning::{Head, Target};
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::Tenant;
-use crate::streams::{Owner, RunId};
+use crate::streams::{Owner, RunId, is_rest};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
 /// The number of deadlines that may be missed before only the cost of requests counts: with more,
@@ -339,11 +339,17 @@ impl Headtime {
             && (has_room() || extends())
     }
 
+    /// The owner of the turn that is on, if it is another than that of this request.
+    fn turn_of_another(&self, view: &View<'_>, queued: &Queued) -> Option<Owner> {
+        let own = self.streams.streams().owner(&queued.request);
+        self.streams.turn_of(tenant_of(view, queued)).filter(|owner| *owner != own)
+    }
+
     /// Returns whether a write of a slow writer goes into the drive's cache in the turn of another
     /// run.
     fn passes_turn_of_run(&self, view: &View<'_>, queued: &Queued) -> bool {
         self.passes_slow_write(queued)
-            && self.streams.is_turn_of_another_run(tenant_of(view, queued), &queued.request)
+            && self.turn_of_another(view, queued).is_some_and(|owner| !is_rest(owner))
     }
 
     /// Returns whether a request goes into the drive's cache beside the turns, if that has room.
@@ -377,7 +383,7 @@ impl Headtime {
     /// Returns whether all requests held are of the run of this one, and no other has its turn:
     /// the next request of that may be expected.
     fn is_of_only_run(&self, view: &View<'_>, queued: &Queued) -> bool {
-        if self.streams.is_turn_of_another(tenant_of(view, queued), &queued.request) {
+        if self.turn_of_another(view, queued).is_some() {
             return false;
         }
         let streams = self.streams.streams();
@@ -451,7 +457,7 @@ impl Headtime {
         let begins = next.request.op == Op::Read
             && self.last_read != Some(run)
             && is_long
-            && self.streams.is_turn_of(tenant_of(view, next), &next.request);
+            && self.streams.turn_of(tenant_of(view, next)) == Some(Owner::Run(run));
         let old = view.belief.revolution() * OLD_REVOLUTIONS;
         let is_old = |command: &&Outstanding| command.dispatched + old < view.now;
         let mut old_ones = view.outstanding.iter().filter(is_old).peekable();
