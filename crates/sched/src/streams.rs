@@ -74,6 +74,8 @@ struct Run {
     paced: f64,
     /// True if any has finished since the last was submitted.
     any_finished: bool,
+    /// True if the drive took its last write into the cache at once.
+    last_was_cached: bool,
     /// True if its client sends flushes after requests of it.
     is_flushed: bool,
     /// The number of reads of it in a row that the drive's cache has answered.
@@ -228,6 +230,17 @@ impl Streams {
         let comes = |think: &Think| think.mean_ns.is_some() && think.worth(soon).is_some();
         let paced = |run: &&Run| run.is_paced() && !run.is_flushed;
         self.runs.get(&id).filter(paced).is_some_and(|run| comes(&run.account.think))
+    }
+
+    /// Returns whether a request belongs to a run whose last write the drive took into its cache at
+    /// once: the next one extends what that holds, also where there is no room for others.
+    pub(crate) fn extends_cached(&self, request: &Request) -> bool {
+        self.run_of(request.id).is_some_and(|run| self.last_was_cached(run))
+    }
+
+    /// Returns whether the drive took the last write of a run into its cache at once.
+    pub(crate) fn last_was_cached(&self, id: RunId) -> bool {
+        self.runs.get(&id).is_some_and(|run| run.last_was_cached)
     }
 
     /// The account of an owner; of one that is not known an empty one.

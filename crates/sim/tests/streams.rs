@@ -730,6 +730,19 @@ fn bursts_of_writes_in_short_runs_delay_others_no_more_than_in_the_drive_s_own_q
     assert!(own < 1.4 * firmware, "{own} ms of {firmware}");
 }
 
+/// Its writes extend what the drive's cache holds, though that has no room for those at random.
+#[test]
+fn a_writer_in_sequence_does_not_wait_for_the_room_that_random_writes_need() {
+    let random = "{ arrivals = { kind = 'poisson', rate = 222.0 }, reads = 0.7, size = '4KiB', \
+        range = '13%..15%', \
+        place = { kind = 'zipf', theta = 0.9, chunk = '1MiB', ordered = false } }";
+    let writer = "{ arrivals = { kind = 'poisson', rate = 165.0 }, reads = 0.0, size = '16KiB', \
+        run = { kind = 'sequential' } }";
+    let all = figures_with(Vec::new(), "headtime", "nearline-20tb", &[random, writer]);
+    let mean = |stream: usize| all[stream].response_ms.mean;
+    assert!(mean(1) < 4.0 && mean(0) < 24.0, "{} and {} ms", mean(0), mean(1));
+}
+
 /// A run that lasts has turns, though nobody reads.
 #[test]
 fn a_writer_in_sequence_keeps_its_part_beside_random_writers() {

@@ -89,8 +89,6 @@ struct Headtime {
     /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
     had_deadline: Option<Instant>,
-    /// True if the last write of a slow writer waited for room in the drive's cache.
-    slow_write_waited: bool,
     /// The run of the last read that was served; `None` if it was in none.
     last_read: Option<RunId>,
 }
@@ -206,7 +204,6 @@ impl Headtime {
             unhurried: Unhurried::default(),
             had_time: None,
             had_deadline: None,
-            slow_write_waited: false,
             last_read: None,
         }
     }
@@ -328,12 +325,15 @@ impl Headtime {
             && view.outstanding.iter().any(waits)
     }
 
-    /// Returns whether a request goes into the drive's cache beside the turns. In the turn of a
-    /// run, which a turn of its own would end, the write of a slow writer does so also where the
-    /// cache is full: it extends what that holds.
+    /// Returns whether a request goes into the drive's cache beside the turns. With time to spare,
+    /// and if it is of a slow writer, it does so also where the cache is full, if it extends what
+    /// that holds.
     fn goes_into_cache(&self, view: &View<'_>, queued: &Queued) -> bool {
         let has_room = || self.best.written().cache(view) == WriteCache::HasRoom;
-        let extends = || !self.slow_write_waited && self.passes_turn_of_run(view, queued);
+        let extends = || {
+            self.streams.streams().extends_cached(&queued.request)
+                && (self.streams.has_time_to_spare(view) || self.passes_slow_write(queued))
+        };
         view.belief.takes_into_cache(Op::Write)
             && self.passes(view, queued)
             && (has_room() || extends())
@@ -691,10 +691,12 @@ impl Policy for Headtime {
             self.mean_response.add(finished);
             self.unhurried.charge(finished);
         }
-        if !self.streams.streams().is_of_slow_writer(&finished.request) {
-            self.best.finished(finished);
-        } else if is_cached_write(&finished.request) {
-            self.slow_write_waited = finished.arm_time() > DESTAGED;
+        let streams = self.streams.streams();
+        if !streams.is_of_slow_writer(&finished.request) {
+            match streams.extends_cached(&finished.request) && finished.arm_time() <= DESTAGED {
+                true => self.best.extended_cached(finished),
+                false => self.best.finished(finished),
+            }
         }
         self.turns.finished(finished);
         self.streams.finished(finished);

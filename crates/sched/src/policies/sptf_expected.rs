@@ -105,6 +105,11 @@ impl SptfExpected {
         }
     }
 
+    /// Notes a write that extended what the drive's cache holds, which shows no room for others.
+    pub(crate) fn extended_cached(&mut self, write: &Finished) {
+        self.written.count(write);
+    }
+
     /// The last writes and flushes.
     pub(crate) fn written(&self) -> &Written {
         &self.written

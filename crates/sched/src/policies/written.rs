@@ -195,8 +195,16 @@ impl Written {
         }
     }
 
-    /// Notes a request that is over.
+    /// Notes a request that is over, and for a write whether the drive had room for it.
     pub(crate) fn finished(&mut self, finished: &Finished) {
+        self.count(finished);
+        if finished.outcome == Outcome::Success {
+            self.note_room(finished);
+        }
+    }
+
+    /// Notes a request that is over, and tells nothing of the room for others.
+    pub(crate) fn count(&mut self, finished: &Finished) {
         if finished.outcome != Outcome::Success {
             return;
         }
@@ -224,6 +232,9 @@ impl Written {
             Op::Write => self.unflushed = self.unflushed.saturating_add(1),
             _ => {}
         }
+    }
+
+    fn note_room(&mut self, finished: &Finished) {
         match finished.request.op {
             Op::Write if finished.forced => self.forces |= !finished.request.fua,
             Op::Write if is_cached_write(&finished.request) => {

@@ -79,6 +79,7 @@ impl Streams {
         self.pauses(id, finished, change);
         let Some((run, change)) = self.runs.get_mut(&id).zip(change) else { return };
         run.any_finished = true;
+        run.last_was_cached = cached && finished.arm_time() <= DESTAGED;
         if let Some(habits) = self.habits.get_mut(&run.kind)
             && follows
             && run.account.sector_ns > 0.0
