@@ -63,6 +63,30 @@ struct Count<'z> {
     seen: Vec<(u64, f64)>,
 }
 
+/// Like [`count`] at a track only, where about `expected` are likely: two reads confirm that.
+pub(super) fn count_expecting(
+    session: &mut Session,
+    zone: &ZoneModel,
+    track: u64,
+    expected: i64,
+) -> Attempt<Option<i64>> {
+    let place = CountAt::Track;
+    let mut likely = Count { zone, track, place, reads: 0, uncertainty: 0, seen: Vec::new() };
+    let known = match expected {
+        0 => None,
+        _ => match likely.both_sides(session, expected)? {
+            (Side::After, Side::Before) => Some(expected),
+            (Side::After, Side::After) => likely.further(session, expected + 1)?,
+            (Side::Before, Side::Before) => likely.nearer(session, expected)?,
+            (Side::Elsewhere, _) | (_, Side::Elsewhere) | (Side::Before, Side::After) => None,
+        },
+    };
+    match known {
+        None => Ok(count(session, zone, track, place)?.map(|(extra, _)| extra)),
+        known => Ok(known),
+    }
+}
+
 /// Counts the skipped sectors, beyond those the zone knows of, up to the end of a track; none if
 /// the zone's pattern does not hold there.
 pub(crate) fn count(
@@ -72,7 +96,7 @@ pub(crate) fn count(
     place: CountAt,
 ) -> Attempt<Option<Counted>> {
     let mut count = Count { zone, track, place, reads: 0, uncertainty: 0, seen: Vec::new() };
-    let known = match count.both_sides(session)? {
+    let known = match count.both_sides(session, 0)? {
         (Side::After, Side::Before) => Some(0),
         (Side::After, Side::After) => count.further(session, 1)?,
         (Side::Before, Side::Before) => count.nearer(session, 0)?,
@@ -114,7 +138,7 @@ pub(crate) fn is_short_by_at_most(
     let mut count =
         Count { zone, track, place: CountAt::Track, reads: 0, uncertainty: 0, seen: Vec::new() };
     if session.drive.hits.keeps_tracks {
-        let sides = count.both_sides(session)?;
+        let sides = count.both_sides(session, 0)?;
         return Ok(sides.0 == Side::After
             && (sides.1 == Side::Before || count.side(session, most + 1)? == Side::Before));
     }
@@ -170,15 +194,15 @@ pub(crate) fn middle_deviation(
 }
 
 impl Count<'_> {
-    /// The sides of the first sectors of the next track if none and if one more is skipped. If the
-    /// drive keeps whole tracks, the track itself is read first: if it is cached, a hit still tells
-    /// that the sector lies on it.
-    fn both_sides(&mut self, session: &mut Session) -> Attempt<(Side, Side)> {
+    /// The sides of the first sectors of the next track if `extra` and if one more are skipped. If
+    /// the drive keeps whole tracks, the track itself is read first: if it is cached, a hit still
+    /// tells that the sector lies on it.
+    fn both_sides(&mut self, session: &mut Session, extra: i64) -> Attempt<(Side, Side)> {
         if session.drive.hits.keeps_tracks {
-            let one = self.side(session, 1)?;
-            return Ok((self.side(session, 0)?, one));
+            let more = self.side(session, extra + 1)?;
+            return Ok((self.side(session, extra)?, more));
         }
-        Ok((self.side(session, 0)?, self.side(session, 1)?))
+        Ok((self.side(session, extra)?, self.side(session, extra + 1)?))
     }
 
     /// The side of the boundary that the first sector of the next track lies on, if `extra` more

@@ -8,7 +8,8 @@
 //! its own. Then tracks are measured without assumptions.
 
 use super::LayoutResult;
-use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
+use super::border::{CountAt, MIN_DEVIATION, count, count_expecting, middle_deviation};
+use super::counts::{COUNTED, counts_from, keeps_rising};
 use super::groups::find_groups;
 use super::last_band::{deviates, ends_last_band, narrow_band};
 use super::pattern::FINEST_STEP;
@@ -27,8 +28,6 @@ pub(super) const MIN_SPARES: u64 = 6;
 const MAX_UNEXPLAINED: u64 = 2;
 /// A drift along a track is significant if half of it exceeds this many errors of a median reading.
 const SURE_DRIFT: f64 = 5.0;
-/// The number of tracks that are counted.
-const COUNTED: u64 = 4;
 /// The most tracks that the spares of one group may take (guess), and the tracks after them that
 /// have to be as predicted. Those of another zone deviate more and more.
 pub(super) const MAX_SPARE_TRACKS: u64 = 8;
@@ -63,12 +62,9 @@ pub(crate) fn explain(
         }
         return Ok(());
     }
-    let mut found = Vec::new();
     // A single late reading may be the only deviation.
     session.evict_if_noisy()?;
-    for track in bad..bad + COUNTED {
-        found.push(count(session, zone, track, CountAt::Track)?.map(|(extra, _)| extra));
-    }
+    let found = counts_from(session, zone, bad)?;
     if let [None, Some(one), Some(two), Some(three)] = found[..]
         && one > 0
         && one == two
@@ -303,23 +299,6 @@ fn is_shorter(session: &mut Session, zone: &ZoneModel, track: u64, short: u64) -
     Ok(wrap(median(&last) - median(&first)) > half)
 }
 
-/// True if counts that rise by little continue to rise: neighboring tracks may have a slip each.
-fn keeps_rising(
-    session: &mut Session,
-    zone: &ZoneModel,
-    track: u64,
-    counted: i64,
-    rise: i64,
-) -> Attempt<bool> {
-    if rise.abs() > 3 {
-        return Ok(true);
-    }
-    const FURTHER: i64 = 8;
-    let extra = count(session, zone, track + FURTHER.unsigned_abs(), CountAt::Track)?
-        .map(|(extra, _)| extra);
-    Ok(extra.is_some_and(|extra| (extra - counted - FURTHER * rise).abs() <= 2))
-}
-
 /// Ends the zone before tracks that are shorter by `rise`; searches backwards for the first of
 /// them.
 fn end_at(
@@ -339,18 +318,30 @@ fn end_at(
         if before.is_some() || track == 0 {
             break;
         }
-        match count(session, zone, track - 1, CountAt::Track)? {
-            Some((earlier, _)) if extra - earlier == rise && earlier.abs() >= rise.abs() => {
+        let slips = extra - rise;
+        let mut earlier = count_expecting(session, zone, track - 1, slips)?;
+        if earlier != Some(slips) {
+            earlier = count_expecting(session, zone, track - 1, slips)?;
+        }
+        match earlier {
+            Some(earlier) if extra - earlier == rise && earlier.abs() >= rise.abs() => {
                 (track, extra) = (track - 1, earlier)
             }
-            Some((earlier, _)) => {
+            Some(earlier) => {
                 if extra - earlier == rise {
                     // The first track of the next zone.
                     (track, extra) = (track - 1, earlier);
                 }
                 before = Some(earlier);
             }
-            None => break,
+            None => {
+                // A count may fail between two zones. The track before the first that deviates has
+                // no more than slips.
+                if (0..MIN_SPARES as i64).contains(&slips) {
+                    (track, extra, before) = (track - 1, slips, Some(slips));
+                }
+                break;
+            }
         }
     }
     let slips = before.unwrap_or(0).min(extra);

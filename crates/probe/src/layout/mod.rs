@@ -21,6 +21,7 @@
 //! - Limitation: a drive whose first zone is not understood gives no pattern to resume with.
 
 mod border;
+mod counts;
 mod explain;
 mod groups;
 mod last_band;
