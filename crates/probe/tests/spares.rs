@@ -5,10 +5,10 @@
 
 mod common;
 
-use common::characterize;
 use common::small::{expect_predicted, expect_recognized, small};
-use headtime_mechanics::DriveProfile;
+use common::{characterize, tracks_alike};
 use headtime_mechanics::profile::TrackOrder;
+use headtime_mechanics::{DriveProfile, NoiseLevel};
 use headtime_sim::DriveTruth;
 
 #[test]
@@ -63,6 +63,35 @@ fn spares_after_each_cylinder_are_recognized() {
         cases.push((format!("{heads} heads, {spares} spares after each cylinder"), profile));
     }
     expect_recognized(&cases);
+}
+
+#[test]
+fn with_noise_a_zone_goes_on_after_spares_that_fill_most_of_a_track_or_more() {
+    // The next zones of the first begin after a track of a group.
+    for (name, heads, group, part, reserved) in
+        [("deskstar34gxp@nocache", 1, 15, 0.55, 1), ("cheetah10k7@nocache", 4, 250, 1.3, 0)]
+    {
+        let mut profile = small(name, heads, 3, 1_500);
+        if let Some(band) = &mut profile.geometry.band_cylinders {
+            *band = 125;
+        }
+        for (number, zone) in (0..).zip(&mut profile.zones) {
+            let sectors = u64::from(zone.sectors_per_track);
+            zone.reserved = reserved * sectors * u64::from(number > 0);
+            (zone.spare_cylinders, zone.spares) = (Some(group), (part * sectors as f64) as u64);
+        }
+        let noisy = NoiseLevel::Typical.apply(&profile);
+        let truth = DriveTruth::draw(&noisy, 1).expect("a drive");
+        let finding = characterize(&noisy, truth.clone(), 1);
+        let found = finding.profile.as_ref().expect("a profile");
+        let alike = tracks_alike(found, truth.mechanism().layout(), 2);
+        let zones = found.zones.len();
+        assert!(
+            alike > 0.99 && zones <= 4,
+            "{name}, seed 1: {alike:.3} of tracks, {zones} zones, {:?}",
+            finding.remarks
+        );
+    }
 }
 
 #[test]

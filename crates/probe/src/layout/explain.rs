@@ -396,7 +396,7 @@ fn record_skips(
 
 /// Records skipped sectors before a track, up to which the zone is then checked. They may show
 /// groups of spares, or that the zone ended earlier.
-fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
+pub(super) fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
     record_skip(zone, skip);
     zone.checked = track;
     find_groups(zone, track);
@@ -484,7 +484,7 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Atte
 
 /// The first place where spares lie at the end of a cylinder. Unless there are groups, a zone may
 /// end there even if everything continues alike.
-fn possible_end(zone: &ZoneModel) -> Option<u64> {
+pub(super) fn possible_end(zone: &ZoneModel) -> Option<u64> {
     let unit = zone.pattern.unit;
     if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
         return None;

@@ -26,15 +26,17 @@ pub(super) fn presume_groups(
     usual: UsualGroups,
 ) -> Attempt<()> {
     let length = zone.sectors_per_track;
-    let mut numbers = usual.spares_in(length).to_vec();
+    let usually = usual.spares_in(length);
+    zone.usual_groups = Some((usual.tracks, usually));
+    // A share may have been rounded up.
+    let mut numbers = vec![usually[0], usually[1], usually[0].min(usually[1]) + 1];
     numbers.dedup();
-    zone.usual_groups = Some((usual.tracks, numbers[0]));
     for spares in numbers {
         let groups = SpareGroups { lbas: usual.tracks * length - spares, spares };
         let before = if usual.tracks == 1 { Some(0) } else { before(session, zone, groups)? };
         if let Some(before) = before {
             zone.reserved += before * length;
-            zone.usual_groups = Some((usual.tracks, spares));
+            zone.usual_groups = Some((usual.tracks, [spares; 2]));
             (zone.groups, zone.groups_presumed) = (Some(groups), true);
             return Ok(());
         }
@@ -51,11 +53,18 @@ fn before(session: &mut Session, zone: &ZoneModel, groups: SpareGroups) -> Attem
         jumps_at(session, zone, end.saturating_sub(before * length))
     };
     let (is_end, unit) = (ends_at(session, 0)?, zone.pattern.period());
-    // Spares of whole tracks do not move the tracks after them.
-    let is_only = unit >= Pattern::NEVER || groups.spares.is_multiple_of(length);
-    if !is_only && (!is_end || ends_at(session, unit)?) {
-        let others =
-            ((groups.lbas + groups.spares) / length - 1).saturating_sub(zone.first_track());
+    let others = ((groups.lbas + groups.spares) / length - 1).saturating_sub(zone.first_track());
+    if groups.spares.is_multiple_of(length) {
+        // Spares of whole tracks do not move the tracks after them.
+    } else if unit >= Pattern::NEVER {
+        // The group may end with any track: bisection finds the first.
+        let (mut found, mut beyond) = (0, others + 1);
+        while is_end && beyond - found > 1 {
+            let middle = found + (beyond - found) / 2;
+            if ends_at(session, middle)? { found = middle } else { beyond = middle }
+        }
+        return Ok(is_end.then_some(found));
+    } else if !is_end || ends_at(session, unit)? {
         for units in (1..=others / unit).rev() {
             if ends_at(session, units * unit)? {
                 return Ok(Some(units * unit));
@@ -121,11 +130,14 @@ pub(super) fn find_groups(zone: &mut ZoneModel, track: u64) {
         return;
     }
     let Some(last) = zone.skips.last().copied() else { return };
-    if let Some((tracks, spares)) = zone.usual_groups
-        && last.sectors == spares
+    // Slips of a group come from its spares, and a share of the tracks may be rounded either way.
+    let spares =
+        (track * zone.sectors_per_track).saturating_sub(last.lba - zone.first_lba + zone.reserved);
+    if let Some((tracks, usual)) = zone.usual_groups
+        && last.sectors >= MIN_SPARES
+        && usual.iter().any(|usual| usual.abs_diff(spares) <= 1)
         && track <= tracks
         && (tracks - track).is_multiple_of(period)
-        && last.lba - zone.first_lba + zone.reserved + spares == track * zone.sectors_per_track
     {
         // The first group of the zone, or the end of it, as those of a zone before.
         zone.retain_skips(|skip| skip.lba != last.lba);

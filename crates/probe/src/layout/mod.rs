@@ -16,8 +16,8 @@
 //!   group, slipped sectors (to the track where they are few, else their number by region), tracks
 //!   reserved at the start of the drive and of zones (`track_list`).
 //! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without
-//!   data; with noise, groups whose spares fill more than half of a track, except short ones of the
-//!   first zone.
+//!   data; with noise, groups of cylinders of several tracks whose spares fill more than half of a
+//!   track, except short ones of the first zone.
 //! - Limitation: a drive whose first zone is not understood gives no pattern to resume with.
 
 mod border;
@@ -27,6 +27,7 @@ mod groups;
 mod last_band;
 mod pattern;
 mod recovery;
+mod rejoin;
 mod rows;
 mod sector_count;
 mod skew_fit;

@@ -199,7 +199,7 @@ fn piece_at(
     let Some((phase, steps)) = phased else { return Ok(None) };
     let mut piece = begin_at(pattern, start, sectors, phase, steps, angles[0]);
     piece.usual_groups =
-        layout.usual_groups().map(|groups| (groups.tracks, groups.spares_in(sectors)[0]));
+        layout.usual_groups().map(|groups| (groups.tracks, groups.spares_in(sectors)));
     for (kind, step) in steps.into_iter().enumerate() {
         // Tie the steps to the usual ones but do not replace them: the origin was computed with the
         // measured steps, and a small error in each of a hundred tracks adds up.

@@ -132,9 +132,12 @@ pub(crate) struct ZoneModel {
     pub(crate) groups: Option<SpareGroups>,
     /// The groups are assumed from the zone before; none of their ends was reached.
     pub(crate) groups_presumed: bool,
-    /// Tracks and spares of the groups of a zone before.
+    /// Tracks of the groups of a zone before, and the spares that those of this one may have.
     #[serde(default)]
-    pub(crate) usual_groups: Option<(u64, u64)>,
+    pub(crate) usual_groups: Option<(u64, [u64; 2])>,
+    /// The address after the last spares that the zone was found to continue after.
+    #[serde(default)]
+    pub(crate) rejoined_at: Option<u64>,
     /// Rising by address. If only the number of slips between two places is known, they are spread
     /// evenly between them.
     pub(crate) skips: Vec<Skip>,
@@ -186,6 +189,7 @@ impl ZoneModel {
             groups: None,
             groups_presumed: false,
             usual_groups: None,
+            rejoined_at: None,
             skips: Vec::new(),
             sums: vec![0],
             counted_at: Vec::new(),

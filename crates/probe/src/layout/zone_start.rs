@@ -10,6 +10,7 @@ use super::border::MIN_DEVIATION;
 use super::groups::{on_each_track, presume_groups, tracks_before_group};
 use super::pattern::{FINEST_STEP, MAX_SURFACES};
 use super::recovery::short_phase;
+use super::rejoin::rejoin;
 use super::rows::{count_up_to_row_end, spares_before};
 use super::sector_count::count_sectors_per_track;
 use super::track::measure_track;
@@ -102,6 +103,10 @@ pub(crate) fn begin_next(
     }
     if let Some(before) = layout.zones.last_mut() {
         before.end_lba = Some(zone.first_lba);
+        if let Some(joined) = rejoin(session, before, &zone)? {
+            *before = joined;
+            return Ok(());
+        }
     }
     layout.zones.push(zone);
     Ok(())
