@@ -6,13 +6,12 @@
 
 #[path = "common/program.rs"]
 mod program;
-#[path = "common/tools.rs"]
-mod tools;
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use headtime_mechanics::{DriveProfile, catalog};
+use headtime_testkit::nbdkit::{self, Nbdkit};
 use program::{Program, headtime, text};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -318,35 +317,17 @@ fn help_names_the_exit_codes_and_the_page_names_the_flags() {
 
 #[test]
 fn a_drive_that_fails_every_read_is_given_up_and_what_it_said_is_told() {
-    if !tools::have("nbdkit") {
+    if !nbdkit::installed(&["error", "memory"]) {
         return;
     }
     let folder = folder();
     let socket = folder.path().join("s");
-    let mut nbdkit = Command::new("nbdkit")
-        .args([
-            "-f",
-            "-U",
-            text(&socket),
-            "--filter=error",
-            "memory",
-            "64M",
-            "error-pread=EIO",
-            "error-pread-rate=100%",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it is installed");
-    while !socket.exists() {
-        std::thread::yield_now();
-    }
+    let failing = ["--filter=error", "memory", "64M", "error-pread=EIO", "error-pread-rate=100%"];
+    let nbdkit = Nbdkit::start(&socket, &failing);
     let uri = format!("nbd+unix:///?socket={}", text(&socket));
     let out = folder.path().join("a.toml");
     let output = characterize(&[&uri, "-o", text(&out)]);
-    let _ = nbdkit.kill();
-    let _ = nbdkit.wait();
+    drop(nbdkit);
     assert_eq!(code(&output), 1, "{}", said(&output));
     assert!(
         said(&output).contains("commands failed") && said(&output).contains("the drive reported"),

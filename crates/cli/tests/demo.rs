@@ -4,14 +4,12 @@
 mod markup;
 #[path = "common/program.rs"]
 mod program;
-#[path = "common/tools.rs"]
-mod tools;
 
 use headtime_lab::demo::DEFAULT_POLICIES;
+use headtime_testkit::programs::installed;
 use program::{Program, headtime, text, words};
 use rustix::process::Signal;
 use serde_json::Value;
-use tools::have;
 
 #[test]
 fn a_short_demo_serves_loads_and_reports_both_policies() {
@@ -133,7 +131,7 @@ fn ctrl_c_ends_a_demo_with_what_was_measured() {
 
 #[test]
 fn fio_makes_the_load_where_it_is_installed() {
-    if !have("fio") {
+    if !installed(&["fio"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -2,18 +2,16 @@
 
 #[path = "common/program.rs"]
 mod program;
-#[path = "common/tools.rs"]
-mod tools;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use headtime_testkit::nbdkit::{Nbdkit, installed};
+use headtime_testkit::programs::{self, has_nbdsh, nbdsh};
 use program::{Program, check_refusal, headtime, text, words};
 use rustix::process::Signal;
-use tools::have;
 
 /// Starts a server with two volumes on `drive`; its URIs, `db` first.
 fn serve(drive: &str, socket: &Path, more: &[&str]) -> (Program, String, String) {
@@ -43,7 +41,7 @@ fn serve(drive: &str, socket: &Path, more: &[&str]) -> (Program, String, String)
 
 #[test]
 fn what_was_written_is_there_after_a_drain_and_a_restart() {
-    if !have_nbdsh() || !have("nbdcopy") {
+    if !has_nbdsh() || !programs::installed(&["nbdcopy"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -53,9 +51,7 @@ fn what_was_written_is_there_after_a_drain_and_a_restart() {
     let content: Vec<u8> =
         (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     std::fs::write(&source, &content).expect("the folder is ours");
-    let copied =
-        Command::new("nbdcopy").args([text(&source), &db]).output().expect("nbdcopy is installed");
-    assert!(copied.status.success(), "nbdcopy: {}", String::from_utf8_lossy(&copied.stderr));
+    programs::run("nbdcopy", &[text(&source), &db]);
     let written = nbdsh(
         &rec,
         "h.pwrite(b'r' * 4096, 8192); h.flush(); assert h.pread(4096, 8192) == b'r' * 4096",
@@ -70,9 +66,7 @@ fn what_was_written_is_there_after_a_drain_and_a_restart() {
 
     let (server, db, rec) = serve(text(&image), &socket, &[]);
     let back = folder.path().join("back.raw");
-    let copied =
-        Command::new("nbdcopy").args([&db, text(&back)]).output().expect("nbdcopy is installed");
-    assert!(copied.status.success(), "nbdcopy: {}", String::from_utf8_lossy(&copied.stderr));
+    programs::run("nbdcopy", &[&db, text(&back)]);
     assert!(
         std::fs::read(&back).expect("nbdcopy wrote it") == content,
         "the volume holds something else after the restart"
@@ -103,7 +97,7 @@ except nbd.Error:
 
 #[test]
 fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
-    if !have_nbdsh() {
+    if !has_nbdsh() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -136,7 +130,7 @@ time.sleep(60)
 
 #[test]
 fn a_second_signal_ends_a_drain_that_a_client_holds_up() {
-    if !have_nbdsh() {
+    if !has_nbdsh() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -205,7 +199,7 @@ else:
 
 #[test]
 fn a_drive_that_is_killed_under_load_is_logged_and_what_was_flushed_is_there_later() {
-    if !have_nbdsh() || !installed(&["file"]) {
+    if !has_nbdsh() || !installed(&["file"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -248,7 +242,7 @@ fn a_drive_that_is_killed_under_load_is_logged_and_what_was_flushed_is_there_lat
 #[test]
 fn the_log_names_volumes_and_reports_that_the_backup_of_a_gpt_is_used() {
     use std::os::unix::fs::FileExt as _;
-    if !have_nbdsh() {
+    if !has_nbdsh() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -283,7 +277,7 @@ fn the_log_names_volumes_and_reports_that_the_backup_of_a_gpt_is_used() {
 
 #[test]
 fn an_emulated_drive_alone_says_at_the_end_how_late_it_was() {
-    if !have_nbdsh() {
+    if !has_nbdsh() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -532,33 +526,4 @@ fn the_help_of_serve_lists_every_key() {
     for name in names {
         assert!(help.contains(&format!("  {name} = ")), "{name} is missing");
     }
-}
-
-/// nbdsh, connected to `uri`, running `script`; `h` is the connection.
-fn nbdsh(uri: &str, script: &str) -> Command {
-    let mut command = system_nbdsh();
-    command.args(["-u", uri, "-c", script]);
-    command
-}
-
-/// nbdsh runs whichever python3 comes first, and only the system's own has its module.
-fn system_nbdsh() -> Command {
-    let mut command = Command::new("nbdsh");
-    command
-        .env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default()))
-        .stdin(Stdio::null());
-    command
-}
-
-/// Returns true if nbdsh works; prints a note otherwise.
-fn have_nbdsh() -> bool {
-    let works =
-        system_nbdsh().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success());
-    if !works {
-        println!(
-            "skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh \
-                test installs it)"
-        );
-    }
-    works
 }

@@ -5,8 +5,6 @@
 mod pages;
 #[path = "common/program.rs"]
 mod program;
-#[path = "common/tools.rs"]
-mod tools;
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -15,9 +13,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use headtime_testkit::programs::installed;
 use program::{headtime, text, words};
 use rustix::process::{Pid, Signal, kill_process};
-use tools::have;
 
 /// A child that is killed on drop.
 struct Killed(Child);
@@ -168,7 +166,7 @@ fn a_command_runs_with_the_uris_and_its_exit_code_is_passed_on() {
     assert_eq!(lines.len(), 3, "{printed}");
     assert!(lines[0] == lines[1] && lines[0].starts_with("nbd+unix:///a?socket="), "{printed}");
     assert!(lines[2].starts_with("nbd+unix:///b?socket="), "{printed}");
-    if !have("nbdinfo") {
+    if !installed(&["nbdinfo"]) {
         return;
     }
     let ran = run("nbdinfo --size \"$uri\"");
@@ -227,7 +225,7 @@ fn every_command_and_key_has_its_place_in_the_pages() {
     assert!(page("headtime-volume-add.1").contains(".SH OPTIONS"));
     let example = headtime_serve::config::Config::from_toml("example", pages::EXAMPLE);
     assert!(example.is_ok_and(|config| config.check().is_ok()), "the example is not valid");
-    if have("man") {
+    if installed(&["man"]) {
         for file in std::fs::read_dir(folder.path().join("man")).expect("it was written") {
             let file = file.expect("it was written").path();
             let shown = Command::new("man")

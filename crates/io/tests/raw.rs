@@ -18,13 +18,18 @@ use headtime_io::{
     SystemPaths, WriteCache, block_device_at, plan_knobs, restore_knobs,
 };
 use headtime_sched::Op;
+use headtime_testkit::loop_device::LoopDevice;
+use headtime_testkit::programs::{run, try_run};
 use headtime_units::Extent;
 use tempfile::TempDir;
 
-use common::loop_device::{LoopDevice, run, text, try_run};
 use common::{answer, pattern_of, submit, when_let_go};
 
 const MIB: u64 = 1 << 20;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("plain paths")
+}
 
 /// A loop device of 64 MiB and a directory for whatever else there is.
 struct Bench {

@@ -7,9 +7,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Sandbox, installed, noise, run, text, try_run, write_noise};
+use common::{Sandbox, noise, write_noise};
 use headtime_serve::config::{Config, Listen};
 use headtime_serve::{Server, serve_alone};
+use headtime_testkit::programs::{installed, run, try_run};
 
 const TWO_VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"24MiB\"\ndeadline = \
     \"100ms\"\ndescription = \"four cameras\"\n\
@@ -22,14 +23,14 @@ fn nbdinfo_sees_the_volumes_as_they_are() {
     }
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(TWO_VOLUMES);
-    let list = text(&run("nbdinfo", &["--list", &sandbox.uri("")]));
+    let list = run("nbdinfo", &["--list", &sandbox.uri("")]);
     assert!(
         list.contains("export=\"db\"")
             && list.contains("export=\"rec\"")
             && list.contains("four cameras"),
         "{list}"
     );
-    let rec = text(&run("nbdinfo", &[&sandbox.uri("rec")]));
+    let rec = run("nbdinfo", &[&sandbox.uri("rec")]);
     for said in [
         "export-size: 25165824",
         "is_rotational: true",
@@ -46,7 +47,7 @@ fn nbdinfo_sees_the_volumes_as_they_are() {
     ] {
         assert!(rec.contains(said), "{said} is not in\n{rec}");
     }
-    let map = text(&run("nbdinfo", &["--map", "--totals", &sandbox.uri("rec")]));
+    let map = run("nbdinfo", &["--map", "--totals", &sandbox.uri("rec")]);
     assert!(map.contains("100.0%") && map.contains("data"), "{map}");
     let refused = try_run("nbdinfo", &[&sandbox.uri("nothing")]);
     assert!(!refused.status.success());
@@ -139,7 +140,7 @@ fn qemu_img_copies_and_compares() {
     bytes[1 << 20..3 << 20].fill(0);
     std::fs::write(&original, bytes).unwrap();
     let (original, db) = (original.to_str().unwrap(), sandbox.uri("db"));
-    let info = text(&run("qemu-img", &["info", "--output=json", &db]));
+    let info = run("qemu-img", &["info", "--output=json", &db]);
     assert!(info.contains("16777216"), "{info}");
     run("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", original, &db]);
     run("qemu-img", &["compare", "-f", "raw", "-F", "raw", original, &db]);
@@ -196,7 +197,7 @@ fn an_emulated_drive_with_volumes_and_without_keeps_every_byte() {
 
     let alone = Sandbox::with_tiny_drive();
     let server = serve_alone(&alone.config("")).unwrap();
-    let info = text(&run("nbdinfo", &[&alone.uri("")]));
+    let info = run("nbdinfo", &[&alone.uri("")]);
     assert!(info.contains("export-size: 134217728"), "{info}");
     fio_verifies(&alone.uri("drive"), "8m", 3);
     assert_eq!(server.stats().snapshot().drive.policy, "firmware");

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Sandbox, installed, is_root, noise, run, text, try_run};
+use common::{Sandbox, noise};
+use headtime_testkit::programs::{installed, is_root, run, try_run};
 
 const PROGRAMS: [&str; 8] =
     ["nbdfuse", "losetup", "mkfs.ext4", "mount", "umount", "fsck.ext4", "fio", "sync"];
@@ -53,7 +54,7 @@ impl Attached {
             assert!(alive && Instant::now() < enough, "nbdfuse does not show {}", file.display());
             std::thread::sleep(Duration::from_millis(10));
         }
-        let device = text(&run("losetup", &["-f", "--show", file.to_str().expect("plain path")]));
+        let device = run("losetup", &["-f", "--show", file.to_str().expect("plain path")]);
         Self { fuse, fuse_directory, loop_device: device.trim().to_string() }
     }
 }

@@ -7,11 +7,12 @@ mod common;
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, installed, is_root, noise, run};
+use common::{Sandbox, noise};
 use headtime_nbd::client::RequestError;
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::volumes::{Ensured, TableState};
 use headtime_serve::{Server, StartError};
+use headtime_testkit::programs::{installed, is_root, run};
 
 fn volume(name: &str, mebibytes: u64) -> String {
     format!("[[volume]]\nname = \"{name}\"\nsize = \"{mebibytes}MiB\"\n")

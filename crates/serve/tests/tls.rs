@@ -10,8 +10,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::certificates::{Authority, Bench};
-use common::{installed, run, text, try_run, write_noise};
+use common::write_noise;
 use headtime_serve::{Server, StartError};
+use headtime_testkit::programs::{installed, run, try_run};
 
 const CLIENTS: &str = "[[client]]\nname = \"vm1\"\nexports = [\"rec\", \
     \"rec@*\"]\n[[client]]\nname = \"vm2\"\nexports = [\"db\"]\n";
@@ -33,7 +34,7 @@ fn libnbd_copies_over_tls_and_back() {
         server.uris()
     );
     let client = bench.client("anybody", None);
-    let info = text(&run("nbdinfo", &[&uri(port, "rec", &client)]));
+    let info = run("nbdinfo", &[&uri(port, "rec", &client)]);
     assert!(info.contains("with TLS") && info.contains("export-size: 16777216"), "{info}");
     let (original, copy) = (bench.sandbox.path("in"), bench.sandbox.path("out"));
     write_noise(&original, 1, 16 << 20);
@@ -61,7 +62,7 @@ fn libnbd_copies_over_tls_and_back() {
     );
     // Without TLS nothing is disclosed; a unix socket works as before.
     let refused = try_run("nbdinfo", &[&format!("nbd://localhost:{port}/rec")]);
-    assert!(!refused.status.success(), "{}", text(&refused));
+    assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));
     run("nbdinfo", &[&bench.sandbox.uri("rec")]);
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
 }
@@ -75,7 +76,7 @@ fn a_certificate_decides_which_exports_and_classes_a_client_sees() {
     let (server, port) = bench.serve(&format!("{}{CLIENTS}", bench.client_ca()), "require");
     let (vm1, vm3) =
         (bench.client("vm1", Some(&bench.authority)), bench.client("vm3", Some(&bench.authority)));
-    let list = text(&run("nbdinfo", &["--list", &uri(port, "", &vm1)]));
+    let list = run("nbdinfo", &["--list", &uri(port, "", &vm1)]);
     assert!(
         list.contains("export=\"rec\"")
             && list.contains("export=\"rec@bulk\"")
@@ -89,7 +90,7 @@ fn a_certificate_decides_which_exports_and_classes_a_client_sees() {
     for (name, signed_by) in [("nobody", None), ("vm2", Some(&stranger))] {
         let client = bench.client(name, signed_by);
         let refused = try_run("nbdinfo", &[&uri(port, "db", &client)]);
-        assert!(!refused.status.success(), "{name}: {}", text(&refused));
+        assert!(!refused.status.success(), "{name}: {}", String::from_utf8_lossy(&refused.stdout));
     }
     assert_eq!(server.stats().snapshot().by_name()["db"].connections, 0);
     drop(server);

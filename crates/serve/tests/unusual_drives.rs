@@ -8,12 +8,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, installed, is_root, noise, run, text, try_run};
+use common::{Sandbox, noise};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::Server;
 use headtime_serve::config::Config;
 use headtime_serve::control::{ControlClient, VolumeArguments};
+use headtime_testkit::loop_device::LoopDevice;
+use headtime_testkit::programs::{installed, try_run};
 
 const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
 
@@ -168,14 +170,11 @@ fn qemu_and_headtime_keep_out_of_each_other_s_files() {
 
 #[test]
 fn a_file_and_the_loop_device_on_it_are_one_drive() {
-    if !is_root() || try_run("losetup", &["-f"]).stdout.is_empty() {
-        eprintln!("skipped: no loop device is free, or this is not root");
-        return;
-    }
     let sandbox = Sandbox::with_file_drive(16);
-    let image = sandbox.path("drive.img").display().to_string();
+    let image = sandbox.path("drive.img");
     let server = sandbox.serve(ONE);
-    let device = text(&run("losetup", &["-f", "--show", &image])).trim().to_owned();
+    let Some(on_image) = LoopDevice::attached(&image, &[]) else { return };
+    let (device, image) = (on_image.path().display().to_string(), image.display().to_string());
     let beside = config(&sandbox, "").drive.clone();
     let mut on_loop = config(&sandbox, "control = \"off\"\nstate = \"off\"\n");
     on_loop.drive = Some(headtime_io::Locator::parse(&device).unwrap());
@@ -187,7 +186,7 @@ fn a_file_and_the_loop_device_on_it_are_one_drive() {
     let of_list = of_list.refusals().iter().map(ToString::to_string).collect::<String>();
     end(server);
     let of_file = Server::start(&config(&sandbox, "")).unwrap_err().to_string();
-    run("losetup", &["-d", &device]);
+    drop(on_image);
     assert!(message.contains("locked by another headtime"), "{message}");
     assert!(message.contains(&image), "{message}");
     assert!(!of_list.is_empty() && message.contains(&of_list), "{of_list} {message}");

@@ -9,9 +9,11 @@
 
 pub mod drives;
 pub mod faults;
+pub mod loop_device;
 pub mod merge_runs;
 pub mod nbdkit;
 pub mod power_cut;
+pub mod programs;
 
 use headtime_mechanics::{Mechanism, Variation};
 use headtime_units::Nanos;

@@ -6,8 +6,9 @@ mod status;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
+use headtime_testkit::programs;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
@@ -149,28 +150,9 @@ pub(crate) fn kill((server, _): (Program, String)) {
 
 /// nbdsh on `uri`; `None`, with a message, where it does not work.
 pub(crate) fn nbdsh(uri: &str, script: &str) -> Option<Child> {
-    let shell = || {
-        let mut command = Command::new("nbdsh");
-        command
-            .env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default()))
-            .stdin(Stdio::null());
-        command
-    };
-    if !shell().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success()) {
-        println!(
-            "skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh \
-                test installs it)"
-        );
-        return None;
-    }
-    Some(
-        shell()
-            .args(["-u", uri, "-c", script])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("nbdsh is installed"),
-    )
+    let start =
+        || programs::nbdsh(uri, script).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    programs::has_nbdsh().then(|| start().expect("nbdsh is installed"))
 }
 
 pub(crate) fn ended(child: Child) {

@@ -4,8 +4,6 @@
 pub(crate) mod nbd_place;
 pub(crate) mod puppet_server;
 
-pub(crate) mod loop_device;
-
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -17,8 +15,8 @@ use headtime_io::{
 use headtime_units::{Extent, Nanos};
 use tempfile::TempDir;
 
+use headtime_testkit::loop_device::LoopDevice;
 use headtime_testkit::nbdkit::{self, Nbdkit};
-use loop_device::LoopDevice;
 
 /// A kind of drive that every conformance body runs against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Helpers for tests of a whole server: a temporary directory, a server in this process or in one
-//! of its own, and optional programs.
+//! of its own.
 #![allow(dead_code)]
 
 pub(crate) mod certificates;
@@ -8,7 +8,7 @@ pub(crate) mod found;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use headtime_serve::Server;
 use headtime_serve::config::Config;
@@ -178,53 +178,6 @@ fn serve_once() -> PathBuf {
         program.display()
     );
     program
-}
-
-/// Returns whether all programs are installed, and prints the missing ones.
-pub(crate) fn installed(programs: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    let directories: Vec<PathBuf> = std::env::split_paths(&path).chain(sbin).collect();
-    let missing: Vec<&&str> = programs
-        .iter()
-        .filter(|program| !directories.iter().any(|directory| directory.join(program).exists()))
-        .collect();
-    if !missing.is_empty() {
-        eprintln!("skipped: {missing:?} is not installed; `make test` installs it");
-    }
-    missing.is_empty()
-}
-
-/// Runs a program to its end; panics with its output if it fails.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
-    let output = try_run(program, arguments);
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}\n{}{}",
-        output.status,
-        said(&output.stdout),
-        said(&output.stderr)
-    );
-    output
-}
-
-/// Runs a program to its end.
-pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Output {
-    // The system's own programs first: nbdsh needs the Python with libnbd's module.
-    let path =
-        format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
-    let output =
-        Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
-    output.unwrap_or_else(|error| panic!("{program}: {error}"))
-}
-
-pub(crate) fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-pub(crate) fn is_root() -> bool {
-    text(&run("id", &["-u"])).trim() == "0"
 }
 
 /// Bytes without a short period, different for each seed.

@@ -1,11 +1,12 @@
 //! Loop devices for tests: attached for a while, and always detached again.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use crate::programs::{is_root, try_run};
+
 /// A loop device on a file; detached when dropped, also after a panic, with the settings it had.
-pub(crate) struct LoopDevice {
+pub struct LoopDevice {
     path: PathBuf,
     /// They outlive the attachment.
     settings: Vec<(&'static str, String)>,
@@ -14,13 +15,19 @@ pub(crate) struct LoopDevice {
 impl LoopDevice {
     /// Attaches a loop device with sectors of `sector_bytes` to `file`; `None`, with a message,
     /// where that cannot be done.
-    pub(crate) fn on(file: &Path, sector_bytes: usize) -> Option<Self> {
+    #[must_use]
+    pub fn on(file: &Path, sector_bytes: usize) -> Option<Self> {
         Self::attached(file, &["--sector-size", &sector_bytes.to_string()])
     }
 
-    /// Attaches a loop device with more options of losetup's.
-    pub(crate) fn attached(file: &Path, options: &[&str]) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
+    /// Attaches a loop device with these options of losetup; `None`, with a message, where that
+    /// cannot be done.
+    ///
+    /// # Panics
+    /// When losetup is not installed, or the kernel does not show the queue's settings.
+    #[must_use]
+    pub fn attached(file: &Path, options: &[&str]) -> Option<Self> {
+        if !is_root() {
             eprintln!("skipped: loop devices are for root only");
             return None;
         }
@@ -45,17 +52,26 @@ impl LoopDevice {
     }
 
     /// Its node, such as `/dev/loop3`.
-    pub(crate) fn path(&self) -> &Path {
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The kernel's name, such as `loop3`.
-    pub(crate) fn name(&self) -> &str {
+    ///
+    /// # Panics
+    /// When the node has a name that is not UTF-8.
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).expect("nodes have plain names")
     }
 
-    /// A file of its queue's, as it is now.
-    pub(crate) fn queue(&self, file: &str) -> String {
+    /// The present text of a file of its queue.
+    ///
+    /// # Panics
+    /// When the kernel does not show it.
+    #[must_use]
+    pub fn queue(&self, file: &str) -> String {
         std::fs::read_to_string(self.queue_path(file))
             .expect("the kernel shows it")
             .trim()
@@ -63,7 +79,8 @@ impl LoopDevice {
     }
 
     /// The path of a file of its queue.
-    pub(crate) fn queue_path(&self, file: &str) -> PathBuf {
+    #[must_use]
+    pub fn queue_path(&self, file: &str) -> PathBuf {
         Path::new("/sys/block").join(self.name()).join("queue").join(file)
     }
 }
@@ -84,28 +101,6 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Runs a program to its end.
-pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Output {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output =
-        Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
-    output.unwrap_or_else(|error| panic!("{program}: {error}; scripts/setup.sh test installs it"))
-}
-
-/// Runs a program to its end; panics with what it said when it fails.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
-    let output = try_run(program, arguments);
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}\n{}{}",
-        output.status,
-        said(&output.stdout),
-        said(&output.stderr)
-    );
-    said(&output.stdout)
-}
-
-pub(crate) fn text(path: &Path) -> &str {
+fn text(path: &Path) -> &str {
     path.to_str().expect("plain paths")
 }
