@@ -4,7 +4,7 @@
 use std::cell::Cell as Counter;
 use std::time::Instant;
 
-use crate::papers::{Context, ExperimentError, PointOfWork};
+use crate::papers::{Cause, Context, PointOfWork};
 
 use super::cell::{Cell, Decisive};
 use super::outcome::CellOutcome;
@@ -191,7 +191,7 @@ impl PointOfWork for Task<'_> {
         self.cell.work(self.plan)
     }
 
-    fn run(&self, _seed: u64) -> Result<Done, ExperimentError> {
+    fn run(&self, _seed: u64) -> Result<Done, Cause> {
         if self.stop.is_raised() {
             return Ok(Done::Stopped);
         }

@@ -20,7 +20,7 @@ use headtime_sim::{Device as _, Instance, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
 use crate::papers::context::PointOfWork;
-use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::error::Cause;
 use crate::papers::load::UnitOf;
 
 /// The findings of a probe on one instance.
@@ -89,17 +89,15 @@ impl PointOfWork for Unknown {
         25_000
     }
 
-    fn run(&self, seed: u64) -> Result<Arc<Characterized>, ExperimentError> {
+    fn run(&self, seed: u64) -> Result<Arc<Characterized>, Cause> {
         let key = (self.drive.to_string(), self.unit, seed);
         let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = found().get(&key) {
             return Ok(Arc::clone(known));
         }
-        let mut model = headtime_mechanics::catalog::load(self.drive)
-            .map_err(|cause| ExperimentError::new(self.label(), cause))?;
+        let mut model = headtime_mechanics::catalog::load(self.drive)?;
         let unit = self.unit.prepare(&mut model);
-        let known = characterize(&model, unit, seed)
-            .map_err(|cause| ExperimentError::new(self.label(), cause))?;
+        let known = characterize(&model, unit, seed)?;
         Ok(Arc::clone(found().entry(key).or_insert(Arc::new(known))))
     }
 }

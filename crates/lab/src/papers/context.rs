@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::papers::error::ExperimentError;
+use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::verdict::Measured;
 
 /// The input of an experiment.
@@ -52,7 +52,7 @@ pub trait PointOfWork: Sync {
     ///
     /// # Errors
     /// When it cannot be run.
-    fn run(&self, seed: u64) -> Result<Self::Outcome, ExperimentError>;
+    fn run(&self, seed: u64) -> Result<Self::Outcome, Cause>;
 }
 
 /// The results of the points that have been run.
@@ -126,6 +126,8 @@ impl<'a> Context<'a> {
                     {
                         let point = &points[*place];
                         let outcome = point.run(self.seed);
+                        let outcome =
+                            outcome.map_err(|cause| ExperimentError::new(point.label(), cause));
                         if outcome.is_err() {
                             next.store(points.len(), Ordering::Relaxed);
                         }
@@ -164,12 +166,8 @@ mod tests {
             self.0 % 3
         }
 
-        fn run(&self, seed: u64) -> Result<u64, ExperimentError> {
-            if self.0 > 1_000 {
-                Err(ExperimentError::fault(self.label()))
-            } else {
-                Ok(self.0 * self.0 + seed)
-            }
+        fn run(&self, seed: u64) -> Result<u64, Cause> {
+            if self.0 > 1_000 { Err(Cause::Meant) } else { Ok(self.0 * self.0 + seed) }
         }
     }
 

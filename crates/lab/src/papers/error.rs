@@ -121,9 +121,4 @@ impl ExperimentError {
     pub fn new(point: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { point: point.into(), cause: Box::new(cause.into()) }
     }
-
-    #[cfg(test)]
-    pub(crate) fn fault(point: impl Into<String>) -> Self {
-        Self::new(point, Cause::Meant)
-    }
 }

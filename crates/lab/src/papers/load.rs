@@ -14,7 +14,7 @@ use headtime_sim::{DriveTruth, Experiment, Instance, Measures, OraclePositioning
 use headtime_workload::{StreamConfig, Workload};
 
 use crate::papers::context::PointOfWork;
-use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::error::Cause;
 use crate::papers::estimated::Estimated;
 use crate::papers::estimators::{CellPositioning, CellTime, NominalPositioning};
 
@@ -208,8 +208,30 @@ impl Load {
         Self::new(drive, format!("firmware:depth={queue}"), queue, requests)
             .outstanding(queue as usize)
     }
+}
 
-    fn simulate(&self, seed: u64) -> Result<Measures, Cause> {
+impl PointOfWork for Load {
+    type Outcome = Measures;
+
+    fn label(&self) -> String {
+        format!(
+            "{} on {} at queue {} ({}, {})",
+            self.policy,
+            self.drive,
+            self.queue,
+            self.model_source.words(),
+            self.unit.words()
+        )
+    }
+
+    /// Requests, by how many times dearer than a plain policy's the decisions are.
+    fn work(&self) -> u64 {
+        let dearer = if self.policy.starts_with("beam-oracle") { 100 } else { 1 };
+        self.requests * dearer
+    }
+
+    fn run(&self, seed: u64) -> Result<Measures, Cause> {
+        let seed = seed.wrapping_add(self.replica);
         let mut profile = catalog::load(self.drive)?;
         if let Some(alter) = self.alter {
             alter(&mut profile);
@@ -242,32 +264,6 @@ impl Load {
             ..Experiment::new(Arc::new(profile), entry, seed)
         };
         Ok(run(&experiment, source, &belief)?)
-    }
-}
-
-impl PointOfWork for Load {
-    type Outcome = Measures;
-
-    fn label(&self) -> String {
-        format!(
-            "{} on {} at queue {} ({}, {})",
-            self.policy,
-            self.drive,
-            self.queue,
-            self.model_source.words(),
-            self.unit.words()
-        )
-    }
-
-    /// Requests, by how many times dearer than a plain policy's the decisions are.
-    fn work(&self) -> u64 {
-        let dearer = if self.policy.starts_with("beam-oracle") { 100 } else { 1 };
-        self.requests * dearer
-    }
-
-    fn run(&self, seed: u64) -> Result<Measures, ExperimentError> {
-        self.simulate(seed.wrapping_add(self.replica))
-            .map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 

@@ -27,15 +27,14 @@ impl PointOfWork for Point<'_> {
         1
     }
 
-    fn run(&self, seed: u64) -> Result<PhaseRun, ExperimentError> {
+    fn run(&self, seed: u64) -> Result<PhaseRun, Cause> {
         let bench = Bench { seed, ..self.bench.clone() };
         let phase = PhasePlan::new(&self.load.file, self.length);
         let phase = match self.only {
             Some(only) => phase.only(only),
             None => phase,
         };
-        let run = bench.run(self.policy, None, &[phase]);
-        let run = run.map_err(|cause| ExperimentError::new(self.label(), cause))?;
+        let run = bench.run(self.policy, None, &[phase])?;
         Ok(run.phases.into_iter().next().unwrap_or_default())
     }
 }

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{p3, p3_t4};
 use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::ExperimentError;
+use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point as PlotPoint, Row, Series,
@@ -185,9 +185,8 @@ impl PointOfWork for Point<'_> {
         self.phases.len() as u64
     }
 
-    fn run(&self, _seed: u64) -> Result<BenchRun, ExperimentError> {
-        let run = self.bench.run(self.policy, self.table, &self.phases);
-        run.map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, _seed: u64) -> Result<BenchRun, Cause> {
+        self.bench.run(self.policy, self.table, &self.phases)
     }
 }
 

@@ -153,11 +153,10 @@ impl PointOfWork for Run<'_> {
         self.cell.work(self.plan)
     }
 
-    fn run(&self, _seed: u64) -> Result<CellOutcome, ExperimentError> {
-        let failed = |reason: String| ExperimentError::new(self.label(), Cause::Comparison(reason));
+    fn run(&self, _seed: u64) -> Result<CellOutcome, Cause> {
         let outcome = self.cell.run(self.plan, self.stop, &|_| {});
-        let outcome = outcome.map_err(|error| failed(format!("{error:#}")))?;
-        outcome.ok_or_else(|| failed("it was stopped".to_string()))
+        let outcome = outcome.map_err(|error| Cause::Comparison(format!("{error:#}")))?;
+        outcome.ok_or_else(|| Cause::Comparison("it was stopped".to_string()))
     }
 }
 

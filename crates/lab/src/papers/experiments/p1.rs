@@ -31,7 +31,7 @@ use headtime_workload::{
 
 use crate::papers::characterized::Characterized;
 use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::error::Cause;
 use crate::papers::load::UnitOf;
 use crate::papers::report::FixedParameter;
 
@@ -136,8 +136,8 @@ impl PointOfWork for Collect {
         self.positions * self.positions
     }
 
-    fn run(&self, seed: u64) -> Result<Self::Outcome, ExperimentError> {
-        self.collect(seed).map(Arc::new).map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, seed: u64) -> Result<Self::Outcome, Cause> {
+        self.collect(seed).map(Arc::new)
     }
 }
 
@@ -214,8 +214,8 @@ impl PointOfWork for LearnCompact {
         10 * self.requests
     }
 
-    fn run(&self, seed: u64) -> Result<Self::Outcome, ExperimentError> {
-        self.learn(seed).map(Arc::new).map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, seed: u64) -> Result<Self::Outcome, Cause> {
+        self.learn(seed).map(Arc::new)
     }
 }
 
@@ -435,15 +435,6 @@ impl Run {
     pub(super) fn belief(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Cause> {
         self.knows.belief(profile)
     }
-
-    fn simulate(&self, seed: u64) -> Result<Measures, Cause> {
-        let (experiment, source) = self.experiment(seed)?;
-        self.belief(&experiment.profile)?;
-        let belief = |profile: &DriveProfile| {
-            self.belief(profile).expect("it was made of the same profile a moment ago")
-        };
-        Ok(run(&experiment, source, &belief)?)
-    }
 }
 
 impl PointOfWork for Run {
@@ -460,8 +451,13 @@ impl PointOfWork for Run {
         if self.policy.contains("map") { self.requests * (1 + held / 4) } else { self.requests }
     }
 
-    fn run(&self, seed: u64) -> Result<Measures, ExperimentError> {
-        self.simulate(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, seed: u64) -> Result<Measures, Cause> {
+        let (experiment, source) = self.experiment(seed)?;
+        self.belief(&experiment.profile)?;
+        let belief = |profile: &DriveProfile| {
+            self.belief(profile).expect("it was made of the same profile a moment ago")
+        };
+        Ok(run(&experiment, source, &belief)?)
     }
 }
 

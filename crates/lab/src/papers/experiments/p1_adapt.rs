@@ -135,41 +135,6 @@ struct Followed {
     windows: Vec<(u64, f64, Tally)>,
 }
 
-impl Case {
-    fn follow(&self, seed: u64) -> Result<Followed, Cause> {
-        let profile = catalog::load(DRIVE)?;
-        let (mut unit, mut learning) =
-            (BareUnit::draw(&profile, seed)?, self.learner.belief(&profile)?);
-        let change = (self.change.1)(&profile, seed);
-        let (moved, of_moved_alone) = match &change {
-            Change::Moved(rows) => (rows.iter().map(|row| row.0).collect(), true),
-            _ => (vec![moved(&profile)], false),
-        };
-        let mut places = Places::new(&profile, moved, self.learner == Learner::Matrix, seed);
-        let mut before = Tally::default();
-        for number in 0..self.before {
-            let (extent, is_moved) = places.next();
-            let outcome = unit.serve(learning.belief(), extent);
-            if number >= self.before - self.before / 4 && (is_moved || !of_moved_alone) {
-                before.note(outcome);
-            }
-        }
-        unit.change(&change)?;
-        let (mut windows, mut tally, changed) = (Vec::new(), Tally::default(), unit.now());
-        for number in 1..=self.after {
-            let (extent, is_moved) = places.next();
-            let outcome = unit.serve(learning.belief(), extent);
-            if is_moved || !of_moved_alone {
-                tally.note(outcome);
-            }
-            if tally.away_from_edge + tally.at_the_edge == WINDOW || number == self.after {
-                windows.push((number, seconds(changed, unit.now()), std::mem::take(&mut tally)));
-            }
-        }
-        Ok(Followed { before, windows })
-    }
-}
-
 fn seconds(from: Instant, until: Instant) -> f64 {
     until.saturating_since(from).as_secs_f64()
 }
@@ -236,8 +201,37 @@ impl PointOfWork for Case {
         self.before + self.after
     }
 
-    fn run(&self, seed: u64) -> Result<Followed, ExperimentError> {
-        self.follow(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, seed: u64) -> Result<Followed, Cause> {
+        let profile = catalog::load(DRIVE)?;
+        let (mut unit, mut learning) =
+            (BareUnit::draw(&profile, seed)?, self.learner.belief(&profile)?);
+        let change = (self.change.1)(&profile, seed);
+        let (moved, of_moved_alone) = match &change {
+            Change::Moved(rows) => (rows.iter().map(|row| row.0).collect(), true),
+            _ => (vec![moved(&profile)], false),
+        };
+        let mut places = Places::new(&profile, moved, self.learner == Learner::Matrix, seed);
+        let mut before = Tally::default();
+        for number in 0..self.before {
+            let (extent, is_moved) = places.next();
+            let outcome = unit.serve(learning.belief(), extent);
+            if number >= self.before - self.before / 4 && (is_moved || !of_moved_alone) {
+                before.note(outcome);
+            }
+        }
+        unit.change(&change)?;
+        let (mut windows, mut tally, changed) = (Vec::new(), Tally::default(), unit.now());
+        for number in 1..=self.after {
+            let (extent, is_moved) = places.next();
+            let outcome = unit.serve(learning.belief(), extent);
+            if is_moved || !of_moved_alone {
+                tally.note(outcome);
+            }
+            if tally.away_from_edge + tally.at_the_edge == WINDOW || number == self.after {
+                windows.push((number, seconds(changed, unit.now()), std::mem::take(&mut tally)));
+            }
+        }
+        Ok(Followed { before, windows })
     }
 }
 
@@ -406,7 +400,7 @@ mod tests {
 
     fn followed(learner: Learner, change: usize) -> Followed {
         Case { learner, change: &CHANGES[change], before: 6_000, after: 3_000 }
-            .follow(4)
+            .run(4)
             .expect("it runs")
     }
 
@@ -448,7 +442,7 @@ mod tests {
             for (change, least) in [(2, 90.0), (4, 82.0)] {
                 let followed =
                     Case { learner, change: &CHANGES[change], before: 6_000, after: 20_000 }
-                        .follow(4)
+                        .run(4)
                         .expect("it runs");
                 let [first, last] =
                     [followed.at_first().value, followed.at_last(Tally::right_percent).value];

@@ -177,8 +177,18 @@ struct Traced {
     seconds: f64,
 }
 
-impl Curve {
-    fn trace(&self, seed: u64) -> Result<Traced, Cause> {
+impl PointOfWork for Curve {
+    type Outcome = Traced;
+
+    fn label(&self) -> String {
+        format!("{} of {}", self.learner.words(), self.model.words())
+    }
+
+    fn work(&self) -> u64 {
+        self.requests
+    }
+
+    fn run(&self, seed: u64) -> Result<Traced, Cause> {
         let profile = self.model.load()?;
         let (mut unit, mut learning) =
             (BareUnit::draw(&profile, seed)?, self.learner.belief(&profile)?);
@@ -208,22 +218,6 @@ impl Curve {
             max_bytes,
             seconds: unit.now().saturating_since(headtime_units::Instant::ORIGIN).as_secs_f64(),
         })
-    }
-}
-
-impl PointOfWork for Curve {
-    type Outcome = Traced;
-
-    fn label(&self) -> String {
-        format!("{} of {}", self.learner.words(), self.model.words())
-    }
-
-    fn work(&self) -> u64 {
-        self.requests
-    }
-
-    fn run(&self, seed: u64) -> Result<Traced, ExperimentError> {
-        self.trace(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 
@@ -381,7 +375,7 @@ mod tests {
     fn a_compact_map_begins_with_the_profile_or_with_nothing_and_stays_within_its_memory() {
         let trace = |learner| {
             Curve { model: Model::Catalog(DRIVE), learner, requests: 2_048 }
-                .trace(3)
+                .run(3)
                 .expect("it runs")
         };
         let [nothing, profile, matrix] =

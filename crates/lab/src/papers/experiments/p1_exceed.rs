@@ -107,8 +107,24 @@ struct Case {
     requests: u64,
 }
 
-impl Case {
-    fn count(&self, seed: u64) -> Result<Counts, Cause> {
+/// Trials and exceedances of pairs by number of samples.
+fn of_class(exceedance: &Exceedance, from: u64, to: u64) -> (u64, u64) {
+    let rows = exceedance.rows().filter(|row| (from..=to).contains(&u64::from(row.samples)));
+    rows.fold((0, 0), |sum, row| (sum.0 + row.trials, sum.1 + row.exceeded))
+}
+
+impl PointOfWork for Case {
+    type Outcome = Counts;
+
+    fn label(&self) -> String {
+        self.subject.words()
+    }
+
+    fn work(&self) -> u64 {
+        self.requests
+    }
+
+    fn run(&self, seed: u64) -> Result<Counts, Cause> {
         let profile = catalog::load(DRIVE)?;
         let mut unit = BareUnit::draw(&profile, seed)?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -161,28 +177,6 @@ impl Case {
                 Ok(counts)
             }
         }
-    }
-}
-
-/// Trials and exceedances of pairs by number of samples.
-fn of_class(exceedance: &Exceedance, from: u64, to: u64) -> (u64, u64) {
-    let rows = exceedance.rows().filter(|row| (from..=to).contains(&u64::from(row.samples)));
-    rows.fold((0, 0), |sum, row| (sum.0 + row.trials, sum.1 + row.exceeded))
-}
-
-impl PointOfWork for Case {
-    type Outcome = Counts;
-
-    fn label(&self) -> String {
-        self.subject.words()
-    }
-
-    fn work(&self) -> u64 {
-        self.requests
-    }
-
-    fn run(&self, seed: u64) -> Result<Counts, ExperimentError> {
-        self.count(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 
@@ -300,7 +294,7 @@ mod tests {
                 subject: Subject::Matrix { bits: EntryBits::Sixteen, anywhere },
                 requests: 30_000,
             }
-            .count(2)
+            .run(2)
             .expect("it runs")
         };
         let rate = |(trials, exceeded): (u64, u64)| exceeded as f64 / trials as f64;

@@ -100,8 +100,18 @@ fn row(drive: &str, published: Option<f64>, seen: &Seen) -> Row {
     }
 }
 
-impl Pairs {
-    fn measure(&self, seed: u64) -> Result<Seen, Cause> {
+impl PointOfWork for Pairs {
+    type Outcome = Seen;
+
+    fn label(&self) -> String {
+        format!("pairs on {}", self.drive)
+    }
+
+    fn work(&self) -> u64 {
+        self.pairs
+    }
+
+    fn run(&self, seed: u64) -> Result<Seen, Cause> {
         let mut profile = catalog::load(self.drive)?;
         let unit = UnitOf::Drawn.prepare(&mut profile);
         let mut drive = SimulatedDrive::new(unit.of(&profile, seed)?)?;
@@ -148,22 +158,6 @@ impl Pairs {
         }
         seen.sort_by(|one, two| one.0.total_cmp(&two.0));
         Ok(seen)
-    }
-}
-
-impl PointOfWork for Pairs {
-    type Outcome = Seen;
-
-    fn label(&self) -> String {
-        format!("pairs on {}", self.drive)
-    }
-
-    fn work(&self) -> u64 {
-        self.pairs
-    }
-
-    fn run(&self, seed: u64) -> Result<Seen, ExperimentError> {
-        self.measure(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 
@@ -227,7 +221,7 @@ mod tests {
     #[test]
     fn a_wrong_published_coefficient_is_not_reproduced_and_few_pairs_are_inconclusive() {
         let drive = DRIVES[0].0;
-        let seen = |pairs| Pairs { drive, pairs }.measure(3).expect("it runs");
+        let seen = |pairs| Pairs { drive, pairs }.run(3).expect("it runs");
         let many = seen(5_000);
         let right = correlation(&many);
         let verdict = |published, seen| row(drive, Some(published), seen).verdict;

@@ -145,8 +145,18 @@ impl EngineObserver for Windows {
     }
 }
 
-impl Filling {
-    fn fill(&self, seed: u64) -> Result<Line, Cause> {
+impl PointOfWork for Filling {
+    type Outcome = Line;
+
+    fn label(&self) -> String {
+        self.run.label()
+    }
+
+    fn work(&self) -> u64 {
+        self.run.work()
+    }
+
+    fn run(&self, seed: u64) -> Result<Line, Cause> {
         let (mut experiment, source) = self.run.experiment(seed)?;
         experiment.warm_up = 0;
         self.run.belief(&experiment.profile)?;
@@ -170,21 +180,5 @@ impl Filling {
             )
         };
         Ok(windows.ends.windows(2).map(rate).collect())
-    }
-}
-
-impl PointOfWork for Filling {
-    type Outcome = Line;
-
-    fn label(&self) -> String {
-        self.run.label()
-    }
-
-    fn work(&self) -> u64 {
-        self.run.work()
-    }
-
-    fn run(&self, seed: u64) -> Result<Line, ExperimentError> {
-        self.fill(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }

@@ -148,8 +148,29 @@ impl EngineObserver for Rounds {
     }
 }
 
-impl Again {
-    fn measure(&self, seed: u64) -> Result<Deviations, Cause> {
+/// The standard deviation and the largest deviation of times from their mean, in percent of it.
+fn deviations(times: &[f64]) -> (f64, f64) {
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let off = |time: &f64| 100.0 * (time - mean) / mean;
+    let squares: f64 = times.iter().map(|time| off(time) * off(time)).sum();
+    (
+        libm::sqrt(squares / (times.len() - 1) as f64),
+        times.iter().map(|time| off(time).abs()).fold(0.0, f64::max),
+    )
+}
+
+impl PointOfWork for Again {
+    type Outcome = Deviations;
+
+    fn label(&self) -> String {
+        format!("orders again on {}", self.drive)
+    }
+
+    fn work(&self) -> u64 {
+        self.orders * AGAIN * LENGTH
+    }
+
+    fn run(&self, seed: u64) -> Result<Deviations, Cause> {
         let mut profile = catalog::load(self.drive)?;
         let unit = UnitOf::Drawn.prepare(&mut profile);
         let reads = Workload::new(
@@ -193,33 +214,6 @@ impl Again {
             .filter(|times| times.len() >= again)
             .map(|times| deviations(&times[..again]))
             .collect())
-    }
-}
-
-/// The standard deviation and the largest deviation of times from their mean, in percent of it.
-fn deviations(times: &[f64]) -> (f64, f64) {
-    let mean = times.iter().sum::<f64>() / times.len() as f64;
-    let off = |time: &f64| 100.0 * (time - mean) / mean;
-    let squares: f64 = times.iter().map(|time| off(time) * off(time)).sum();
-    (
-        libm::sqrt(squares / (times.len() - 1) as f64),
-        times.iter().map(|time| off(time).abs()).fold(0.0, f64::max),
-    )
-}
-
-impl PointOfWork for Again {
-    type Outcome = Deviations;
-
-    fn label(&self) -> String {
-        format!("orders again on {}", self.drive)
-    }
-
-    fn work(&self) -> u64 {
-        self.orders * AGAIN * LENGTH
-    }
-
-    fn run(&self, seed: u64) -> Result<Deviations, ExperimentError> {
-        self.measure(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 

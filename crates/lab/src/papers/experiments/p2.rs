@@ -200,20 +200,6 @@ impl Run {
         })
     }
 
-    fn simulate(&self, seed: u64) -> Result<Measures, Cause> {
-        let experiment = self.experiment(seed)?;
-        let source = self.asks.workload(&experiment.profile, seed.wrapping_add(self.replica))?;
-        let belief = self.known.belief()?;
-        let truth = self.truth(&experiment)?;
-        let make = |_: &DriveProfile| -> Box<dyn Belief + Send> {
-            match &truth {
-                Some(truth) => Box::new(truth.clone()),
-                None => Box::new(belief.clone()),
-            }
-        };
-        Ok(run(&experiment, source, &make)?)
-    }
-
     /// The knowledge of the drive's own scheduler: everything.
     fn truth(&self, experiment: &Experiment) -> Result<Option<OraclePositioning>, Cause> {
         if !self.in_firmware {
@@ -244,8 +230,18 @@ impl PointOfWork for Run {
         if self.scan.is_some() { self.requests * 10 } else { self.requests }
     }
 
-    fn run(&self, seed: u64) -> Result<Measures, ExperimentError> {
-        self.simulate(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, seed: u64) -> Result<Measures, Cause> {
+        let experiment = self.experiment(seed)?;
+        let source = self.asks.workload(&experiment.profile, seed.wrapping_add(self.replica))?;
+        let belief = self.known.belief()?;
+        let truth = self.truth(&experiment)?;
+        let make = |_: &DriveProfile| -> Box<dyn Belief + Send> {
+            match &truth {
+                Some(truth) => Box::new(truth.clone()),
+                None => Box::new(belief.clone()),
+            }
+        };
+        Ok(run(&experiment, source, &make)?)
     }
 }
 

@@ -189,13 +189,7 @@ impl PointOfWork for Costing {
         self.run.work()
     }
 
-    fn run(&self, seed: u64) -> Result<Cost, ExperimentError> {
-        self.cost(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
-    }
-}
-
-impl Costing {
-    fn cost(&self, seed: u64) -> Result<Cost, Cause> {
+    fn run(&self, seed: u64) -> Result<Cost, Cause> {
         let experiment = self.run.experiment(seed)?;
         let drive = SimulatedDrive::new(experiment.instance.of(&experiment.profile, seed)?)?;
         let limits = QueueLimits { outstanding: experiment.outstanding, ..QueueLimits::default() };

@@ -191,13 +191,7 @@ impl PointOfWork for Judging {
 
     /// The lateness of completions in nanoseconds, without the first tenth, in which the model
     /// learns.
-    fn run(&self, seed: u64) -> Result<Vec<i64>, ExperimentError> {
-        self.judge(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
-    }
-}
-
-impl Judging {
-    fn judge(&self, seed: u64) -> Result<Vec<i64>, Cause> {
+    fn run(&self, seed: u64) -> Result<Vec<i64>, Cause> {
         let experiment = self.0.experiment(seed)?;
         let source = self.0.asks.workload(&experiment.profile, seed)?;
         let belief = self.0.known.belief()?.recording_errors();

@@ -130,28 +130,6 @@ impl Run {
         (0..REPLICAS).map(move |replica| Self { replica, ..self.clone() })
     }
 
-    fn simulate(&self, seed: u64) -> Result<Course, Cause> {
-        let mut profile = NoiseLevel::Typical.apply(&catalog::load(DRIVE)?);
-        if let (Buffer::OneSegment, Some(cache)) = (self.buffer, &mut profile.cache) {
-            cache.segment_sectors *= cache.segments;
-            cache.segments = 1;
-        }
-        let sector = profile.sector_size()?;
-        if self.drives == 1 {
-            let drive = SimulatedDrive::new(DriveTruth::draw(&profile, seed)?)?;
-            let belief = Box::new(DriveModel::of_profile(&profile)?);
-            return self.on(drive, belief, sector, seed);
-        }
-        let options = ArrayOptions {
-            stripe: Sectors::new(128),
-            queue_depth: self.drives,
-            controller_mb_per_s: None,
-        };
-        let array = Raid0::of_model(&profile, self.drives, seed, DriveTruth::draw, options)?;
-        let belief = Box::new(LinearBelief::new(array.capacity()));
-        self.on(array, belief, sector, seed)
-    }
-
     fn on(
         &self,
         drive: impl Device,
@@ -191,9 +169,27 @@ impl PointOfWork for Run {
         if self.policy == "as" { 10 } else { 1 }
     }
 
-    fn run(&self, seed: u64) -> Result<Course, ExperimentError> {
-        self.simulate(seed.wrapping_add(self.replica))
-            .map_err(|cause| ExperimentError::new(self.label(), cause))
+    fn run(&self, seed: u64) -> Result<Course, Cause> {
+        let seed = seed.wrapping_add(self.replica);
+        let mut profile = NoiseLevel::Typical.apply(&catalog::load(DRIVE)?);
+        if let (Buffer::OneSegment, Some(cache)) = (self.buffer, &mut profile.cache) {
+            cache.segment_sectors *= cache.segments;
+            cache.segments = 1;
+        }
+        let sector = profile.sector_size()?;
+        if self.drives == 1 {
+            let drive = SimulatedDrive::new(DriveTruth::draw(&profile, seed)?)?;
+            let belief = Box::new(DriveModel::of_profile(&profile)?);
+            return self.on(drive, belief, sector, seed);
+        }
+        let options = ArrayOptions {
+            stripe: Sectors::new(128),
+            queue_depth: self.drives,
+            controller_mb_per_s: None,
+        };
+        let array = Raid0::of_model(&profile, self.drives, seed, DriveTruth::draw, options)?;
+        let belief = Box::new(LinearBelief::new(array.capacity()));
+        self.on(array, belief, sector, seed)
     }
 }
 

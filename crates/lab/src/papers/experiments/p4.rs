@@ -121,7 +121,33 @@ impl Run {
         }
     }
 
-    fn simulate(&self, seed: u64) -> Result<Course, Cause> {
+    fn scheduler(&self, profile: &DriveProfile, options: ArrayOptions) -> Result<Scheduler, Cause> {
+        let members = (0..DRIVES).map(|_| {
+            DriveModel::of_profile(profile).map(|model| Box::new(model) as Box<dyn Belief + Send>)
+        });
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        let passing = options.ps_per_sector(profile.sector_bytes);
+        let belief = Box::new(ArrayModel::new(members, options.stripe, passing));
+        let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
+        let traits = DriveTraits { queue_depth: options.queue_depth, fua: false };
+        let policy = (entry.build)(&parameters);
+        Ok(Scheduler::new(belief, policy, traits, QueueLimits::default()))
+    }
+}
+
+impl PointOfWork for Run {
+    type Outcome = Course;
+
+    fn label(&self) -> String {
+        format!("{}: {}", self.what, self.policy)
+    }
+
+    fn work(&self) -> u64 {
+        (self.seconds * 1e3) as u64
+    }
+
+    fn run(&self, seed: u64) -> Result<Course, Cause> {
+        let seed = seed.wrapping_add(self.replica);
         let profile = NoiseLevel::Typical.apply(&catalog::load(DRIVE)?);
         let options = ArrayOptions {
             stripe: STRIPE,
@@ -167,36 +193,6 @@ impl Run {
                 .map(|span| span.as_ns() as f64 / whole.as_ns().max(1) as f64)
                 .collect(),
         })
-    }
-
-    fn scheduler(&self, profile: &DriveProfile, options: ArrayOptions) -> Result<Scheduler, Cause> {
-        let members = (0..DRIVES).map(|_| {
-            DriveModel::of_profile(profile).map(|model| Box::new(model) as Box<dyn Belief + Send>)
-        });
-        let members = members.collect::<Result<Vec<_>, _>>()?;
-        let passing = options.ps_per_sector(profile.sector_bytes);
-        let belief = Box::new(ArrayModel::new(members, options.stripe, passing));
-        let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
-        let traits = DriveTraits { queue_depth: options.queue_depth, fua: false };
-        let policy = (entry.build)(&parameters);
-        Ok(Scheduler::new(belief, policy, traits, QueueLimits::default()))
-    }
-}
-
-impl PointOfWork for Run {
-    type Outcome = Course;
-
-    fn label(&self) -> String {
-        format!("{}: {}", self.what, self.policy)
-    }
-
-    fn work(&self) -> u64 {
-        (self.seconds * 1e3) as u64
-    }
-
-    fn run(&self, seed: u64) -> Result<Course, ExperimentError> {
-        self.simulate(seed.wrapping_add(self.replica))
-            .map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 

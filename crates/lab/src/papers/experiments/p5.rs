@@ -239,8 +239,21 @@ impl Run {
         }
         Ok(profile)
     }
+}
 
-    fn simulate(&self, seed: u64) -> Result<Course, Cause> {
+impl PointOfWork for Run {
+    type Outcome = Course;
+
+    fn label(&self) -> String {
+        self.what.clone()
+    }
+
+    fn work(&self) -> u64 {
+        (self.seconds * 1e3) as u64
+    }
+
+    fn run(&self, seed: u64) -> Result<Course, Cause> {
+        let seed = seed.wrapping_add(self.replica);
         let profile = Arc::new(self.profile()?);
         let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
         let configs: Vec<StreamConfig> =
@@ -268,23 +281,6 @@ impl Run {
             }
         }
         Ok(follow.course())
-    }
-}
-
-impl PointOfWork for Run {
-    type Outcome = Course;
-
-    fn label(&self) -> String {
-        self.what.clone()
-    }
-
-    fn work(&self) -> u64 {
-        (self.seconds * 1e3) as u64
-    }
-
-    fn run(&self, seed: u64) -> Result<Course, ExperimentError> {
-        self.simulate(seed.wrapping_add(self.replica))
-            .map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 
