@@ -163,6 +163,16 @@ impl Findings {
     pub fn new(parameters: Vec<FixedParameter>, notes: Vec<String>, plot: Plot) -> Self {
         Self { parameters, notes, plot, rows: Vec::new() }
     }
+
+    /// Adds a fixed parameter.
+    pub fn add_parameter(&mut self, name: &'static str, value: impl Into<String>) {
+        self.parameters.push(FixedParameter::new(name, value));
+    }
+
+    /// Adds a panel to the plot.
+    pub fn add_panel(&mut self, title: impl Into<String>, series: Vec<Series>) {
+        self.plot.panels.push(Panel { title: title.into(), series });
+    }
 }
 
 impl Plot {

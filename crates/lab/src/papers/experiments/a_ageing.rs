@@ -8,9 +8,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::Load;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -61,14 +59,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             Axis::Linear,
         ),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "ageing",
         "cost × (1 − age / M)^p, M = 12 × the mean response; p = 2 unless a row says otherwise",
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "runs",
         format!("{RUNS} of each point on other requests; intervals by Student's distribution"),
-    ));
+    );
     for (figures, measured) in
         TABLE.iter().zip(measured.chunks(QUEUES.len() * POWERS.len() * RUNS as usize))
     {
@@ -123,7 +121,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 vec![Point::published(0.0, plain_seconds), Point::published(2.0, aged_seconds)];
             series.push(Series::published(format!("queue {queue} (oracle)"), published));
         }
-        findings.plot.panels.push(Panel { title: figures.drive.to_string(), series });
+        findings.add_panel(figures.drive, series);
     }
     Ok(findings)
 }

@@ -12,7 +12,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimators::CellTime;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
@@ -67,15 +67,15 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         limits::notes(),
         Plot::new("cell, KiB", "share of SPTF's gain, %", Axis::PowersOfTwo),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "gain",
         "requests per second beyond the better of C-LOOK and SSTF; \
             exact SPTF has all of it; two at the drive",
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "tolerance",
         format!("{POINTS} points of percent beyond the published range"),
-    ));
+    );
     for ((figures, queue), measured) in TABLE
         .iter()
         .flat_map(|figures| QUEUES.map(|queue| (figures, queue)))
@@ -136,10 +136,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             _ => vec![Point::published(128.0, middle(&LONG_TRACK))],
         };
         series.push(Series::published("published", published));
-        findings
-            .plot
-            .panels
-            .push(Panel { title: format!("{}, queue {queue}", figures.drive), series });
+        findings.add_panel(format!("{}, queue {queue}", figures.drive), series);
     }
     fixed(context, &mut findings)?;
     findings.notes.push(
@@ -210,18 +207,15 @@ fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), Experimen
                 .into_iter()
                 .zip(lines);
         let series = series.map(|(name, points)| Series::measured(name, points)).collect();
-        findings
-            .plot
-            .panels
-            .push(Panel { title: format!("{FIXED_ON}, queue {queue}, fixed positions"), series });
+        findings.add_panel(format!("{FIXED_ON}, queue {queue}, fixed positions"), series);
     }
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "fixed positions",
         format!(
             "{positions} on {FIXED_ON}, one at the drive, 4 bits, the matrix collected pair by \
             pair; {requests} requests a point"
         ),
-    ));
+    );
     findings.notes.push(
         "With fixed positions hardly two lie in one cell, so that a cell is a position and its \
             size does not matter; what is lost is lost by few bits and by keeping the worse of two \

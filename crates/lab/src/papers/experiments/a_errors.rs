@@ -8,7 +8,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
@@ -80,20 +80,20 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             Axis::Linear,
         ),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "gain",
         "requests per second beyond the better of C-LOOK and SSTF; SPTF \
             that knows the unit's errors has all of it",
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "units",
         format!("{UNITS} for each point; intervals from their scatter by Student's distribution"),
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "tolerance",
         format!("{POINTS} points of percent beyond the published range"),
-    ));
-    findings.parameters.push(FixedParameter::new("commands at the drive", "2"));
+    );
+    findings.add_parameter("commands at the drive", "2");
     let points = TABLE.iter().flat_map(|figures| QUEUES.map(|queue| (figures.drive, queue)));
     for ((drive, queue), measured) in
         points.zip(measured.chunks((ERRORS.len() + 1) * UNITS as usize * RUNS))

@@ -5,7 +5,7 @@ use super::limits::{self, QUEUES, TABLE};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::load::{Load, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -54,11 +54,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         limits::notes(),
         Plot::new("commands planned ahead", "throughput over SPTF's", Axis::PowersOfTwo),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "planner",
         "beam-oracle, width 64 and 8 branches unless a row says \
             otherwise, two commands at the drive",
-    ));
+    );
     for (figures, measured) in
         TABLE.iter().zip(measured.chunks(QUEUES.len() * (PLANNERS.len() + 1)))
     {
@@ -99,7 +99,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             }
             series.push(Series::measured(format!("queue {queue} (oracle)"), points));
         }
-        findings.plot.panels.push(Panel { title: figures.drive.to_string(), series });
+        findings.add_panel(figures.drive, series);
     }
     let figures = &TABLE[0];
     for (queue, inserted) in INSERTED.iter().zip(inserted) {

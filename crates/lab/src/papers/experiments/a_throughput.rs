@@ -8,7 +8,7 @@ use super::limits::{self, Figures, QUEUES, TABLE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
@@ -141,10 +141,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         limits::notes(),
         Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "requests counted of the planner and of re-planned nearest insertion",
         context.requests(10_000).to_string(),
-    ));
+    );
     for (figures, measured) in TABLE.iter().zip(measured.chunks(LINES.len() * QUEUES.len())) {
         let lines: Vec<&[Measures]> = measured.chunks(QUEUES.len()).collect();
         findings.rows.extend(rows(figures, &lines));

@@ -20,7 +20,7 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point as PlotPoint, Row, Series,
+    Axis, Findings, FixedParameter, Plot, Point as PlotPoint, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
@@ -87,7 +87,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         };
         Series::measured(policy, (0..phases.len()).map(point).collect())
     });
-    findings.plot.panels.push(Panel { title: p3::DRIVE.to_string(), series: series.into() });
+    findings.add_panel(p3::DRIVE.to_string(), series.into());
 
     let (nearline, length) = (bench(DRIVE)?, scaled(context, RANDOM_PHASE));
     let count = ((SEQUENCES as f64 * context.scale()) as u64).clamp(2, SEQUENCES);

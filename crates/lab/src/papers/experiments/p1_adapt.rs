@@ -26,7 +26,7 @@ use super::p1_unit::{BareUnit, Change, Tally};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, FixedParameter, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
@@ -316,7 +316,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .map(|(requests, _, tally)| Point::of(*requests as f64, tally.right_percent()));
             series.push(Series::measured(case.learner.words(), points.collect()));
         }
-        findings.plot.panels.push(Panel { title: change.0.to_string(), series });
+        findings.add_panel(change.0, series);
     }
     Ok(findings)
 }

@@ -20,7 +20,7 @@ use super::p1::{self, DRIVE};
 use super::p1_unit::{BareUnit, Tally, share_percent};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, FixedParameter, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
 
@@ -255,7 +255,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let required =
             [FIRST as f64, last].map(|requests| Point::published(requests, PUBLISHED)).to_vec();
         series.push(Series::published("required of a model", required));
-        findings.plot.panels.push(Panel { title: model.words(), series });
+        findings.add_panel(model.words(), series);
     }
     Ok(findings)
 }

@@ -12,7 +12,7 @@ use super::p1;
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
 
@@ -54,31 +54,26 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let pairs = context.requests(PAIRS);
     let points: Vec<Pairs> = DRIVES.iter().map(|(drive, _)| Pairs { drive, pairs }).collect();
     let seen = context.run(&points)?;
-    let mut findings = Findings {
-        notes: p1::notes(),
-        plot: Plot {
-            x_label: "distance, GB",
-            y_label: "access time, ms",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
-    findings.parameters.push(FixedParameter::new(
+    let mut findings = Findings::new(
+        Vec::new(),
+        p1::notes(),
+        Plot::new("distance, GB", "access time, ms", Axis::Linear),
+    );
+    findings.add_parameter(
         "pairs",
         format!(
             "{pairs} on each drive: a read of 4 KiB anywhere, and straight after it one at a \
             distance drawn evenly, up or down"
         ),
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "coefficient of linearity",
         "Pearson's correlation of access time and distance; the paper does not say how it computes \
             it",
-    ));
+    );
     for ((drive, published), seen) in DRIVES.iter().zip(&seen) {
         findings.rows.push(row(drive, *published, seen));
-        findings.plot.panels.push(Panel { title: (*drive).to_string(), series: lines(seen) });
+        findings.add_panel(*drive, lines(seen));
     }
     Ok(findings)
 }

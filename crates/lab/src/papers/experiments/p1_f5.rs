@@ -12,9 +12,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -134,14 +132,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p1::notes(),
         Plot::new("processes", "requests per second", Axis::PowersOfTwo),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "at the drive",
         "one command; TCQ4 and TCQ64 have so many in the drive's own queue",
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "other drives",
         format!("{}, {of_others} positions each", OTHERS.join(", ")),
-    ));
+    );
     findings.notes.push(format!(
         "Of the map's pairs {:.1} % are known when measuring begins.",
         100.0 * maps[0].known

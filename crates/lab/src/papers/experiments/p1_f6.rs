@@ -9,7 +9,7 @@ use super::p1::{self, DRIVE, Knows, Run};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -68,11 +68,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         Plot::new("hours", "requests per second", Axis::Linear),
     );
     findings.parameters.retain(|parameter| parameter.name != "map");
-    findings.parameters.push(FixedParameter::new(
-        "map",
-        "cells of 128 KiB, 4 bits, worst observed, empty at first",
-    ));
-    findings.parameters.push(FixedParameter::new("processes", QUEUE.to_string()));
+    findings.add_parameter("map", "cells of 128 KiB, 4 bits, worst observed, empty at first");
+    findings.add_parameter("processes", QUEUE.to_string());
     let line = &lines[0];
     let tenth = (line.len() / 10).max(1);
     let start = line.first().map_or(0.0, |(_, rate)| *rate);
@@ -125,7 +122,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             line.iter().map(|(hours, rate)| Point::published(*hours, *rate)).collect(),
         )
     });
-    findings.plot.panels.push(Panel { title: DRIVE.to_string(), series: series.collect() });
+    findings.add_panel(DRIVE, series.collect());
     Ok(findings)
 }
 

@@ -17,7 +17,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, FixedParameter, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -220,7 +220,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .collect();
             series.push(Series::measured(variant.name, points));
         }
-        findings.plot.panels.push(Panel { title: format!("over {title}-LBN"), series });
+        findings.add_panel(format!("over {title}-LBN"), series);
     }
     Ok(findings)
 }
@@ -313,7 +313,7 @@ fn on_drives(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 format!("{}, {}", BY_MAP[column % BY_MAP.len()], names[column / BY_MAP.len()]);
             Series::measured(name, points)
         });
-        findings.plot.panels.push(Panel { title: (*drive).to_string(), series: series.collect() });
+        findings.add_panel(*drive, series.collect());
     }
     Ok(findings)
 }

@@ -13,7 +13,7 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
 
@@ -49,23 +49,18 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let drives: Vec<&'static str> = [DRIVE].into_iter().chain(OTHERS).collect();
     let points: Vec<Again> = drives.iter().map(|drive| Again { drive, orders }).collect();
     let measured = context.run(&points)?;
-    let mut findings = Findings {
-        notes: p1::notes(),
-        plot: Plot {
-            x_label: "share of orders, %",
-            y_label: "largest deviation from the mean, %",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
-    findings.parameters.push(FixedParameter::new(
+    let mut findings = Findings::new(
+        Vec::new(),
+        p1::notes(),
+        Plot::new("share of orders, %", "largest deviation from the mean, %", Axis::Linear),
+    );
+    findings.add_parameter(
         "orders",
         format!(
             "{orders} of {LENGTH} random reads on each drive, \
             each issued {AGAIN} times, one read at a time"
         ),
-    ));
+    );
     for (drive, deviations) in drives.iter().zip(measured) {
         let each: Vec<f64> = deviations.iter().map(|(deviation, _)| *deviation).collect();
         let what =
@@ -94,10 +89,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let points = largest.iter().enumerate().map(|(place, largest)| {
             Point::published(100.0 * (place + 1) as f64 / deviations.len() as f64, *largest)
         });
-        findings.plot.panels.push(Panel {
-            title: (*drive).to_string(),
-            series: vec![Series::measured("orders", points.collect())],
-        });
+        findings.add_panel(*drive, vec![Series::measured("orders", points.collect())]);
     }
     Ok(findings)
 }

@@ -12,9 +12,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
 
@@ -145,10 +143,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p1::notes(),
         Plot::new("requests per second", "largest response, ms", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "processes",
         "8 with a deadline of 200 ms and 8 with one of 100 ms, synchronous, without think time",
-    ));
+    );
     findings.notes.push(format!("The characterized profile: {}.", found.words()));
     findings.notes.extend([EDF_MISSES, CAUSES, SAFEGUARD, LIMIT].map(str::to_string));
     let judged = [HALF, BOTH, beyond[3].0].map(|words| safeguarded(MORE.0, MORE.1, words));
@@ -253,14 +251,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             "the target is missed.",
         ));
     }
-    findings.plot.panels.push(Panel {
-        title: "high priority, 100 ms".to_string(),
-        series: points(&names, &measured, 1),
-    });
-    findings.plot.panels.push(Panel {
-        title: "low priority, 200 ms".to_string(),
-        series: points(&names, &measured, 0),
-    });
+    findings.add_panel("high priority, 100 ms", points(&names, &measured, 1));
+    findings.add_panel("low priority, 200 ms", points(&names, &measured, 0));
     Ok(findings)
 }
 

@@ -8,7 +8,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -70,15 +70,12 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
     );
-    findings.parameters.push(FixedParameter::new(
-        "workload",
-        "random 4 KiB reads, closed loop without think time",
-    ));
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter("workload", "random 4 KiB reads, closed loop without think time");
+    findings.add_parameter(
         "commands at the drive",
         "2; by expected cost 1 or 2, as it computes by overhead and queue; the drive's own queue \
             has them all",
-    ));
+    );
     for (((_, target), known), measured) in
         UNITS.iter().zip(&known).zip(measured.chunks(QUEUES.len() * NAMES.len()))
     {

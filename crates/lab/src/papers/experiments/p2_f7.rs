@@ -8,7 +8,7 @@ use super::p2::{self, Asks, Known, Run};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
 
@@ -59,19 +59,16 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("error of the predicted completion, microseconds", "within it, %", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new(
-        "workload",
-        format!("random reads, {HELD} held, two at the drive"),
-    ));
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter("workload", format!("random reads, {HELD} held, two at the drive"));
+    findings.add_parameter(
         "error",
         "of the time from the end of one media access \
         to the end of the next, as P2's figure 5 has it",
-    ));
-    findings.parameters.push(FixedParameter::new(
+    );
+    findings.add_parameter(
         "tolerance",
         format!("{POINTS} points of percent on both sides of the published share"),
-    ));
+    );
     for (known, judged) in known.iter().zip(judged.chunks(ORDERS.len() * PUBLISHED.len())) {
         for ((_, order), judged) in ORDERS.iter().zip(judged.chunks(PUBLISHED.len())) {
             for ((bytes, limit, share), late) in PUBLISHED.into_iter().zip(judged) {

@@ -9,7 +9,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -75,8 +75,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("conservatism, milliseconds", "MB/s", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new("foreground", p2::OLTP));
-    findings.parameters.push(FixedParameter::new("background", p2::SCAN));
+    findings.add_parameter("foreground", p2::OLTP);
+    findings.add_parameter("background", p2::SCAN);
     let of_line = 1 + margins.len();
     let points = known.iter().flat_map(|known| TASKS.map(|tasks| (known, tasks)));
     for ((known, tasks), measured) in points.zip(measured.chunks(POLICIES.len() * of_line)) {

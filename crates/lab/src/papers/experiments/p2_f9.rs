@@ -10,9 +10,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -103,8 +101,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("conservatism, ms; share of the scan done, %", "free MB/s", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new("foreground", p2::OLTP));
-    findings.parameters.push(FixedParameter::new("background", p2::SCAN));
+    findings.add_parameter("foreground", p2::OLTP);
+    findings.add_parameter("background", p2::SCAN);
     shares(context, &known, requests, &mut findings)?;
     sweep(context, &known, requests, &mut findings)?;
     whole_scan(context, &known, &mut findings)?;
@@ -233,7 +231,7 @@ fn sweep(
             Series::measured(way.name(), points.collect())
         });
         let title = format!("SPTF-SW60%, {tasks} tasks ({})", known.unit.words());
-        findings.plot.panels.push(Panel { title, series: series.collect() });
+        findings.add_panel(title, series.collect());
     }
     Ok(())
 }

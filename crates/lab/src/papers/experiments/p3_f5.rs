@@ -7,9 +7,7 @@ use super::p3::{self, Course, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -54,13 +52,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         vec![ARRAY.to_string()],
         Plot::new("KiB of a block", "MB/s", Axis::PowersOfTwo),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "program",
         format!(
             "{PROCESSES} processes read blocks at random places in requests of at most {LARGEST} \
                 KiB, {THINK} apart, for {seconds:.0} s"
         ),
-    ));
+    );
     for (drives, rates) in drives.iter().zip(rates.chunks(BLOCKS.len() * POLICIES.len())) {
         let on = if *drives == 1 { "one drive" } else { "RAID-0 of four" };
         let by_size: Vec<&[Estimated]> = rates.chunks(POLICIES.len()).collect();
@@ -90,10 +88,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let points = points.map(|(block, rates)| Point::of(*block as f64, rates[place]));
             Series::measured(*name, points.collect())
         };
-        findings.plot.panels.push(Panel {
-            title: on.to_string(),
-            series: POLICIES.iter().enumerate().map(line).collect(),
-        });
+        findings.add_panel(on, POLICIES.iter().enumerate().map(line).collect());
     }
     Ok(findings)
 }

@@ -5,7 +5,7 @@ use headtime_units::Nanos;
 use super::p3::{self, Course, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -40,14 +40,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         Vec::new(),
         Plot::new("seconds of the reader", "MB/s of both", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "streams",
         format!(
             "dd of 2,048 MiB again and again; cat of {:.0} MB, {} s later",
             bytes as f64 / 1e6,
             WRITES_ALONE.as_secs_f64()
         ),
-    ));
+    );
     // Seconds of a shorter file are those of a share of the file.
     let longer = FILE as f64 / bytes as f64;
     let seconds = |courses: &[Course]| p3::mean(courses, |course| course.seconds * longer);
@@ -95,9 +95,6 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         |(name, x, y): &(&str, f64, f64)| Series::published(*name, vec![Point::published(*x, *y)]);
     let series = PUBLISHED.iter().map(published);
     let measured = PUBLISHED.iter().zip(&courses).map(|((name, ..), courses)| point(name, courses));
-    findings
-        .plot
-        .panels
-        .push(Panel { title: "table 1".to_string(), series: measured.chain(series).collect() });
+    findings.add_panel("table 1", measured.chain(series).collect());
     Ok(findings)
 }

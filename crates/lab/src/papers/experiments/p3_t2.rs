@@ -5,7 +5,7 @@ use headtime_units::Nanos;
 use super::p3::{self, Course, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -42,14 +42,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         vec![STEP_4.to_string()],
         Plot::new("seconds of find", "MB/s of both", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "streams",
         format!(
             "cat of 2 GiB again and again; {} s later find … -exec cat of {files} files of 13 KiB \
                 on average (published: a Linux source tree)",
             STREAM_ALONE.as_secs_f64()
         ),
-    ));
+    );
     let longer = p3::TREE_FILES as f64 / files as f64;
     let seconds = |courses: &[Course]| p3::mean(courses, |course| course.seconds * longer);
     let rate = |courses: &[Course]| p3::mean(courses, Course::mb_per_second);
@@ -110,10 +110,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let published = PUBLISHED
         .iter()
         .map(|(name, x, y)| Series::published(*name, vec![Point::published(*x, *y)]));
-    findings
-        .plot
-        .panels
-        .push(Panel { title: "table 2".to_string(), series: measured.chain(published).collect() });
+    findings.add_panel("table 2", measured.chain(published).collect());
     Ok(findings)
 }
 

@@ -3,7 +3,7 @@
 use super::p3::{self, Buffer, Course, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -39,10 +39,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         vec![CACHE.to_string()],
         Plot::new("chains", "MB/s", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "chains",
         format!("find … -exec cat of {files} files of 13 KiB on average, trees 4 GiB apart"),
-    ));
+    );
     for ((_, buffer), courses) in BUFFERS.iter().zip(courses.chunks(2 * PUBLISHED.len())) {
         add(&mut findings, buffer, courses);
     }
@@ -89,7 +89,7 @@ fn add(findings: &mut Findings, buffer: &str, courses: &[Vec<Course>]) {
             let published = vec![Point::published(1.0, *alone), Point::published(2.0, *together)];
             [Series::measured(*name, measured), Series::published(*name, published)]
         });
-    findings.plot.panels.push(Panel { title: buffer.to_string(), series: series.collect() });
+    findings.add_panel(buffer, series.collect());
 }
 
 const OTHER_CACHE: &str = "the division of the drive's buffer and the places of the files are not \

@@ -9,7 +9,7 @@ use super::p3::{self, Course, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -82,7 +82,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         [CACHE, TIMES].map(str::to_string).into(),
         Plot::new("policy: deadline, as, cas, cfq, noop", "seconds", Axis::Linear),
     );
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "benchmarks",
         format!(
             "{THREADS} threads, {operations} operations each (published: {OPERATIONS}); {:.0} \
@@ -91,7 +91,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             share * FILES as f64,
             share * 1_024.0
         ),
-    ));
+    );
     let longer = 1.0 / share;
     let seconds = |courses: &Vec<Course>| p3::mean(courses, |course| course.seconds * longer);
     for (profile, courses) in PROFILES.iter().zip(courses.chunks(POLICIES.len())) {
@@ -107,16 +107,16 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let best = first(&profile.published);
         findings.rows.extend(winner(profile, best, &times));
         let points = |value: &dyn Fn(usize) -> Point| (0..POLICIES.len()).map(value).collect();
-        findings.plot.panels.push(Panel {
-            title: profile.name.to_string(),
-            series: vec![
+        findings.add_panel(
+            profile.name,
+            vec![
                 Series::measured("here", points(&|place| Point::of(place as f64, times[place]))),
                 Series::published(
                     "published",
                     points(&|place| Point::published(place as f64, profile.published[place])),
                 ),
             ],
-        });
+        );
     }
     Ok(findings)
 }

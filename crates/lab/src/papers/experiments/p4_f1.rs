@@ -7,7 +7,7 @@ use super::p4::{self, Course, NOISE, OUTSTANDING, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Published, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -70,10 +70,7 @@ fn by_outstanding(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     ));
     let points = COUNTS.iter().zip(&rates);
     let points = points.map(|(count, rate)| Point::of(f64::from(*count), *rate)).collect();
-    findings.plot.panels.push(Panel {
-        title: "random reads of 4 KiB".to_string(),
-        series: vec![Series::measured("array", points)],
-    });
+    findings.add_panel("random reads of 4 KiB", vec![Series::measured("array", points)]);
     Ok(findings)
 }
 
@@ -129,9 +126,7 @@ fn by_size(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let points = KIB.iter().zip(rates).map(|(kib, rate)| Point::of(*kib as f64, *rate));
         Series::measured(name, points.collect())
     };
-    findings.plot.panels.push(Panel {
-        title: "random reads".to_string(),
-        series: vec![line("1 outstanding", one), line("60 outstanding", many)],
-    });
+    findings
+        .add_panel("random reads", vec![line("1 outstanding", one), line("60 outstanding", many)]);
     Ok(findings)
 }

@@ -11,9 +11,7 @@ use super::p4::{self, Course, Deadlines, NOISE, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::{Judged, Measured};
 
@@ -175,10 +173,10 @@ fn guaranteed(
         Series::measured(name, points.collect())
     };
     for (place, ms) in LONG_DEADLINES.iter().enumerate() {
-        findings.plot.panels.push(Panel {
-            title: format!("true worst cases, due after {ms} ms: all requests"),
-            series: vec![line("cds-scan", &many, place), line("ds-scan", &one, place)],
-        });
+        findings.add_panel(
+            format!("true worst cases, due after {ms} ms: all requests"),
+            vec![line("cds-scan", &many, place), line("ds-scan", &one, place)],
+        );
     }
     Ok(())
 }
@@ -192,10 +190,10 @@ fn estimated(
 ) -> Result<(), ExperimentError> {
     let estimate = p4::stated_estimate(maximum);
     let policy = format!("cds-scan:estimate_ms={estimate}");
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "estimate",
         format!("{estimate} ms for each request, the mean time of one at the array's maximum"),
-    ));
+    );
     let points = SHORT_DEADLINES.iter().flat_map(|ms| SHARES.map(|share| (*ms, share)));
     let runs = points.map(|(ms, share)| beside(context, &policy, most * share, ms));
     let courses = p4::run_all(context, runs)?;
@@ -247,10 +245,8 @@ fn estimated(
             let points = points.map(|(share, courses)| Point::of(*share, value(courses)));
             Series::measured(name, points.collect())
         };
-        findings.plot.panels.push(Panel {
-            title: due,
-            series: vec![line("all requests", rate), line("real time", real_time_rate)],
-        });
+        findings
+            .add_panel(due, vec![line("all requests", rate), line("real time", real_time_rate)]);
     }
     Ok(())
 }
@@ -264,7 +260,7 @@ fn concurrency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let courses = p4::run_all(context, runs)?;
     let plot = Plot::new("commands at the array", "% of time with so many at most", Axis::Linear);
     let mut findings = Findings::new(p4::parameters(), vec![ARRAY.to_string()], plot);
-    findings.parameters.push(FixedParameter::new("policy", policy));
+    findings.add_parameter("policy", policy);
     for (ms, courses) in SHORT_DEADLINES.iter().zip(courses.chunks(SHARES_OF_4.len())) {
         let mut series = Vec::new();
         for (share, courses) in SHARES_OF_4.iter().zip(courses) {
@@ -288,7 +284,7 @@ fn concurrency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let name = format!("{:.0} % of the maximum", share * 100.0);
             series.push(Series::measured(name, points.collect()));
         }
-        findings.plot.panels.push(Panel { title: format!("due after {ms} ms"), series });
+        findings.add_panel(format!("due after {ms} ms"), series);
     }
     Ok(findings)
 }

@@ -84,10 +84,10 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .remove(0);
     let mut findings = findings(seconds, "requests");
     findings.parameters.push(p5::driver("the throughput-based scheduler"));
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "nominal rate",
         format!("{nominal} requests per second, the random stream alone (published: 68)"),
-    ));
+    );
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, SEQUENTIAL) / 100.0 * nominal;
         let what = |text: &str| format!("{name}: {text} (simulated drive with noise)");
@@ -117,11 +117,7 @@ fn findings(seconds: f64, y_label: &'static str) -> Findings {
         "reserved",
         format!("sequential {SEQUENTIAL} %, random {} %", 100.0 - SEQUENTIAL),
     ));
-    Findings {
-        parameters,
-        plot: Plot { x_label: "time, s", y_label, x_axis: Axis::Linear, panels: Vec::new() },
-        ..Findings::default()
-    }
+    Findings::new(parameters, Vec::new(), Plot::new("time, s", y_label, Axis::Linear))
 }
 
 fn samples(course: &Course) -> impl Iterator<Item = f64> + use<> {

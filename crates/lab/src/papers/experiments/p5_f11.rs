@@ -8,9 +8,7 @@ use super::p5::{self, Course, Member, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -63,26 +61,19 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     };
     let runs = (libm::ceil(RUNS as f64 * context.scale()) as u64).min(RUNS);
     let courses = context.run(&(0..runs).map(run).collect::<Vec<Run>>())?;
-    let mut findings = Findings {
-        parameters: p5::parameters(seconds),
-        plot: Plot {
-            x_label: "time, s",
-            y_label: "share of disk time in the second before, %",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p5::parameters(seconds),
+        Vec::new(),
+        Plot::new("time, s", "share of disk time in the second before, %", Axis::Linear),
+    );
     let reserved = STREAMS
         .map(|(name, from, until, reserved)| {
             format!("{name} {reserved} % from {from} to {until} s")
         })
         .join(", ");
-    findings.parameters.push(FixedParameter::new(
-        "reserved",
-        format!("{reserved}; the paper does not give the reservations"),
-    ));
-    findings.parameters.push(FixedParameter::new("runs", runs.to_string()));
+    findings
+        .add_parameter("reserved", format!("{reserved}; the paper does not give the reservations"));
+    findings.add_parameter("runs", runs.to_string());
     for phase in PHASES.windows(2) {
         findings.rows.extend(settled_rows(&courses, phase[0], phase[1]));
     }
@@ -96,10 +87,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .collect(),
         )
     };
-    findings.plot.panels.push(Panel {
-        title: "three streams".to_string(),
-        series: STREAMS.iter().enumerate().map(line).collect(),
-    });
+    findings.add_panel("three streams", STREAMS.iter().enumerate().map(line).collect());
     Ok(findings)
 }
 

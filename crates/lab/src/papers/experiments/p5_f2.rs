@@ -4,7 +4,7 @@ use super::p5::{self, Member, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 use headtime_sched::Terms;
@@ -43,16 +43,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let courses = context.run(&RUNS.map(run))?;
     let worst = courses[0].min_rate(0, 1.0);
     let rates: Vec<Estimated> = courses.iter().map(|course| course.rate_of(0)).collect();
-    let mut findings = Findings {
-        parameters: p5::parameters(seconds),
-        plot: Plot {
-            x_label: "requests of a sequential run",
-            y_label: "requests per second",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p5::parameters(seconds),
+        Vec::new(),
+        Plot::new("requests of a sequential run", "requests per second", Axis::PowersOfTwo),
+    );
     let what = "reservable: the fewest random requests in any second (simulated drive with noise)";
     let why = "the paper's drive was measured, this one is computed from its data sheet.";
     let reason = "10 %, a guess: a drive of a data sheet";
@@ -98,6 +93,6 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         line("achievable", &|place| rates[place]),
         line("reservable", &|_| Estimated::new(worst, None)),
     ];
-    findings.plot.panels.push(Panel { title: "one stream".to_string(), series });
+    findings.add_panel("one stream", series);
     Ok(findings)
 }

@@ -4,7 +4,7 @@
 use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Published, Row};
+use crate::papers::report::{Axis, Findings, Plot, Published, Row};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -30,20 +30,19 @@ const POLICIES: [&str; 2] = ["utilization", "headtime"];
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
-    let mut findings = Findings {
-        parameters: p5::parameters(seconds),
-        plot: Plot {
-            x_label: "reserved for the sequential stream, %",
-            y_label: "share of disk time, %; requests per second",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
-    findings.parameters.push(FixedParameter::new(
+    let mut findings = Findings::new(
+        p5::parameters(seconds),
+        Vec::new(),
+        Plot::new(
+            "reserved for the sequential stream, %",
+            "share of disk time, %; requests per second",
+            Axis::Linear,
+        ),
+    );
+    findings.add_parameter(
         "policies",
         "utilization with the paper's two constants and runs of 1 s; headtime with runs of 250 ms",
-    ));
+    );
     for policy in POLICIES {
         let mut runs = p5::sweep(policy, seconds);
         for (place, name) in STREAMS.iter().enumerate() {
@@ -58,12 +57,9 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
         let shares = p5::lines("", false, shared, |stream, _, course| course.share_percent(stream));
         let reserved = p5::reserved_lines(shared);
-        findings.plot.panels.push(Panel {
-            title: format!("{policy}: share of disk time"),
-            series: [shares, reserved].concat(),
-        });
+        findings.add_panel(format!("{policy}: share of disk time"), [shares, reserved].concat());
         let rates = p5::lines("", false, shared, |stream, _, course| course.rate_of(stream));
-        findings.plot.panels.push(Panel { title: format!("{policy}: throughput"), series: rates });
+        findings.add_panel(format!("{policy}: throughput"), rates);
     }
     findings.notes.push(
         "Figure 4 has no numbers beside its bars: \"very nearly a perfect diagonal split\"."

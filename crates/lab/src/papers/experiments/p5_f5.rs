@@ -5,7 +5,7 @@ use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Published, Row};
+use crate::papers::report::{Axis, Findings, Plot, Published, Row};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -60,13 +60,8 @@ fn by_throughput(nominal: f64, seconds: f64) -> Vec<Run> {
 fn findings(seconds: f64, y_label: &'static str) -> Findings {
     let mut parameters = p5::parameters(seconds);
     parameters.push(p5::driver("the throughput-based scheduler"));
-    let plot = Plot {
-        x_label: "reserved for the sequential stream, %",
-        y_label,
-        x_axis: Axis::Linear,
-        panels: Vec::new(),
-    };
-    Findings { parameters, plot, ..Findings::default() }
+    let plot = Plot::new("reserved for the sequential stream, %", y_label, Axis::Linear);
+    Findings::new(parameters, Vec::new(), plot)
 }
 
 fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -74,10 +69,10 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let nominal = p5::nominal(context, seconds)?;
     let courses = context.run(&by_throughput(nominal, seconds))?;
     let mut findings = findings(seconds, "% of the nominal rate; requests per second");
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "nominal rate",
         format!("{nominal} requests per second, the random stream alone (published: 68)"),
-    ));
+    );
     for (reserved, course) in RESERVED.iter().zip(&courses) {
         for (stream, name) in STREAMS.iter().enumerate() {
             let own = p5::own(stream, *reserved);
@@ -185,7 +180,7 @@ fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             .collect::<Vec<_>>()
     };
     let series = [line(", by disk time", &by_time), line(", by throughput", &by_rate)].concat();
-    findings.plot.panels.push(Panel { title: "sequential stream".to_string(), series });
+    findings.add_panel("sequential stream", series);
     Ok(findings)
 }
 
@@ -193,10 +188,10 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
     let measured = p5::nominal(context, seconds)?;
     let mut findings = findings(seconds, "% of the nominal rate");
-    findings.parameters.push(FixedParameter::new(
+    findings.add_parameter(
         "measured rate",
         format!("{measured} requests per second, the random stream alone (published: 68)"),
-    ));
+    );
     for factor in TOO_HIGH {
         let nominal = (measured * factor * 10.0).round() / 10.0;
         let courses = context.run(&by_throughput(nominal, seconds))?;
@@ -225,10 +220,10 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             cut(course.rate_of(stream).times(100.0 / nominal))
         });
         let reserved = p5::reserved_lines(&courses);
-        findings.plot.panels.push(Panel {
-            title: format!("{factor} × the measured rate (cut at {CUT} %)"),
-            series: [series, reserved].concat(),
-        });
+        findings.add_panel(
+            format!("{factor} × the measured rate (cut at {CUT} %)"),
+            [series, reserved].concat(),
+        );
     }
     Ok(findings)
 }
@@ -247,12 +242,9 @@ fn panels(findings: &mut Findings, courses: &[Course], nominal: f64) {
         cut(course.rate_of(stream).times(100.0 / nominal))
     });
     let reserved = p5::reserved_lines(courses);
-    findings.plot.panels.push(Panel {
-        title: format!("of the nominal rate (cut at {CUT} %)"),
-        series: [parts, reserved].concat(),
-    });
+    findings.add_panel(format!("of the nominal rate (cut at {CUT} %)"), [parts, reserved].concat());
     let rates = p5::lines("", false, courses, |stream, _, course| course.rate_of(stream));
-    findings.plot.panels.push(Panel { title: "throughput".to_string(), series: rates });
+    findings.add_panel("throughput", rates);
 }
 
 const WITHOUT_MERGING: &str = "In the paper the block layer joined adjacent requests to long ones, \

@@ -8,7 +8,7 @@ use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Plot, Published, Row};
+use crate::papers::report::{Axis, Findings, Plot, Published, Row};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -40,15 +40,14 @@ const REASON: &str = "points of percent, a guess: the figures give no numbers";
 const NO_LOSS: f64 = 0.02;
 
 fn findings(seconds: f64) -> Findings {
-    let plot = Plot {
-        x_label: "reserved for the sequential stream, %",
-        y_label: "share of disk time, %; requests per second",
-        x_axis: Axis::Linear,
-        panels: Vec::new(),
-    };
+    let plot = Plot::new(
+        "reserved for the sequential stream, %",
+        "share of disk time, %; requests per second",
+        Axis::Linear,
+    );
     let mut parameters = p5::parameters(seconds);
     parameters.push(p5::driver("every scheduler"));
-    Findings { parameters, plot, ..Findings::default() }
+    Findings::new(parameters, Vec::new(), plot)
 }
 
 /// The sweep with one estimate set, and 20 requests at the driver below.
@@ -77,7 +76,7 @@ fn sequential(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         shares(&mut findings, &name, &courses);
         rates.push(courses.iter().map(|course| course.settled_rate(0)).collect::<Vec<f64>>());
         let series = p5::lines("", false, &courses, |stream, _, course| course.rate_of(stream));
-        findings.plot.panels.push(Panel { title: format!("{name}: throughput"), series });
+        findings.add_panel(format!("{name}: throughput"), series);
     }
     for (us, slower) in SEQUENTIAL_US[1..].iter().zip(&rates[1..]) {
         findings.rows.push(loss(*us, &rates[0], slower));
@@ -121,10 +120,7 @@ fn shares(findings: &mut Findings, name: &str, courses: &[Course]) {
     }
     let shares = p5::lines("", false, courses, |stream, _, course| course.share_percent(stream));
     let reserved = p5::reserved_lines(courses);
-    findings
-        .plot
-        .panels
-        .push(Panel { title: name.to_string(), series: [shares, reserved].concat() });
+    findings.add_panel(name, [shares, reserved].concat());
 }
 
 #[cfg(test)]

@@ -8,9 +8,7 @@ use headtime_workload::{Interarrival, Mix, Order, Phase, Sizes, StreamConfig};
 use super::p5::{self, Course, Member, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -89,32 +87,27 @@ fn victim(terms: Terms) -> Member {
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
     let share = p5::percent(VICTIM);
-    let mut findings = Findings {
-        parameters: p5::parameters(seconds),
-        plot: Plot {
-            x_label: "neighbor: 0 none, then as in the rows",
-            y_label: "99th percentile of response, ms",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
-    findings.parameters.push(FixedParameter::new(
-        "victim",
-        format!("random 4 KiB reads, {HELD} held, {VICTIM} % reserved"),
-    ));
-    findings.parameters.push(FixedParameter::new(
+    let mut findings = Findings::new(
+        p5::parameters(seconds),
+        Vec::new(),
+        Plot::new(
+            "neighbor: 0 none, then as in the rows",
+            "99th percentile of response, ms",
+            Axis::Linear,
+        ),
+    );
+    findings
+        .add_parameter("victim", format!("random 4 KiB reads, {HELD} held, {VICTIM} % reserved"));
+    findings.add_parameter(
         "neighbor",
         format!(
             "{} % reserved; all five together: {} % each",
             100.0 - VICTIM,
             (100.0 - VICTIM) / 5.0
         ),
-    ));
-    findings.parameters.push(FixedParameter::new(
-        "alone",
-        format!("the victim with a limit of {VICTIM} %, and nobody else"),
-    ));
+    );
+    findings
+        .add_parameter("alone", format!("the victim with a limit of {VICTIM} %, and nobody else"));
     for policy in POLICIES {
         let reserving = |percent: f64| Terms::reserving(p5::percent(percent));
         let alone = victim(Terms { limit: share, ..Terms::reserving(share) });
@@ -148,10 +141,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             .iter()
             .enumerate()
             .map(|(place, course)| Point::of(place as f64, course.response_ms(0, 0.99)));
-        findings.plot.panels.push(Panel {
-            title: policy.to_string(),
-            series: vec![Series::measured("victim", points.collect())],
-        });
+        findings.add_panel(policy, vec![Series::measured("victim", points.collect())]);
     }
     findings.notes.push(
         "The drive's write cache is off except where named. With it on a drive answers \
