@@ -24,7 +24,7 @@ pub(crate) struct Lone {
 }
 
 /// A scan at work; killed when it is dropped.
-pub(crate) struct AtWork(Child);
+pub(crate) struct AtWork(Option<Child>);
 
 impl Lone {
     /// A drive of 16 MiB that is full of chance, in `drive.img`, which is what it is called, too.
@@ -83,13 +83,8 @@ impl Lone {
     /// Starts a scan and goes on.
     pub(crate) fn start(&self, more: &[&str]) -> AtWork {
         let mut command = self.command("start", more);
-        AtWork(
-            command
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .expect("the program was built"),
-        )
+        let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        AtWork(Some(started.expect("the program was built")))
     }
 
     /// Waits until the status of a running scan fulfills the condition.
@@ -132,21 +127,14 @@ fn name_of(path: &Path) -> String {
 
 impl AtWork {
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).expect("it still runs");
+        let child = self.0.as_ref().expect("it was not waited for");
+        kill_process(Pid::from_child(child), signal).expect("it still runs");
     }
 
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Output {
-        let pipes = (self.0.stdout.take(), self.0.stderr.take());
-        let read = |pipe: Option<&mut dyn std::io::Read>| {
-            let mut bytes = Vec::new();
-            pipe.expect("it is piped").read_to_end(&mut bytes).expect("it is a pipe");
-            bytes
-        };
-        let (mut stdout, mut stderr) = pipes;
-        let stdout = read(stdout.as_mut().map(|pipe| pipe as &mut dyn std::io::Read));
-        let stderr = read(stderr.as_mut().map(|pipe| pipe as &mut dyn std::io::Read));
-        Output { status: self.0.wait().expect("it is our child"), stdout, stderr }
+        let child = self.0.take().expect("it was not waited for");
+        child.wait_with_output().expect("it is our child")
     }
 
     pub(crate) fn kill_9(self) {
@@ -157,8 +145,10 @@ impl AtWork {
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        let _gone_already = self.0.kill();
-        let _reaped = self.0.wait();
+        if let Some(child) = &mut self.0 {
+            let _gone_already = child.kill();
+            let _reaped = child.wait();
+        }
     }
 }
 
