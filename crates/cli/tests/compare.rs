@@ -79,25 +79,13 @@ fn results(folder: &Path) -> String {
 }
 
 /// Eight runs that take no time.
-const TINY: [&str; 12] = [
-    "--policies",
-    "fcfs,sptf-expected",
-    "--drives",
-    "atlas10k",
-    "--depths",
-    "1,8",
-    "--replicas",
-    "2",
-    "--requests",
-    "200",
-    "--seed",
-    "5",
-];
+const TINY: &str = "--policies fcfs,sptf-expected --drives atlas10k --depths 1,8 \
+    --replicas 2 --requests 200 --seed 5";
 
 #[test]
 fn a_comparison_is_written_in_every_form_and_printed_as_a_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let output = done(folder.path(), &[&TINY[..], &["--out", "x"]].concat());
+    let output = done(folder.path(), &[&words(TINY)[..], &["--out", "x"]].concat());
     for expected in
         ["against fcfs", "sptf-expected", "Student's over 2 replicas", "written: x/report.html"]
     {
@@ -148,7 +136,7 @@ fn a_comparison_is_written_in_every_form_and_printed_as_a_table() {
 
     let elements = markup::check_well_formed(&read(out.join("report.html")));
     assert!(elements.iter().filter(|name| *name == "svg").count() >= 4, "{elements:?}");
-    let printed = done(folder.path(), &[&TINY[..], &["--out", "x", "--json"]].concat());
+    let printed = done(folder.path(), &[&words(TINY)[..], &["--out", "x", "--json"]].concat());
     assert_eq!(stdout(&printed), read(out.join("results.json")), "what is printed is the file");
 }
 
@@ -156,21 +144,10 @@ fn a_comparison_is_written_in_every_form_and_printed_as_a_table() {
 #[test]
 fn a_difference_to_the_baseline_is_that_of_the_replicas_one_by_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments = [
-        "--policies",
-        "clook,fcfs",
-        "--drives",
-        "atlas10k",
-        "--depths",
-        "8",
-        "--replicas",
-        "3",
-        "--requests",
-        "300",
-        "--baseline",
-        "fcfs",
-        "--json",
-    ];
+    let arguments = words(
+        "--policies clook,fcfs --drives atlas10k --depths 8 --replicas 3 --requests 300 \
+            --baseline fcfs --json",
+    );
     let json: Value =
         serde_json::from_slice(&done(folder.path(), &arguments).stdout).expect("JSON");
     let policies = json["cases"][0]["policies"].as_array().expect("two policies");
@@ -216,8 +193,11 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     let by = |beliefs: &str| {
         done(
             folder.path(),
-            &[&TINY[..], &["--out", "x", "--models", beliefs, "--baseline", "sptf-expected"]]
-                .concat(),
+            &[
+                &words(TINY)[..],
+                &["--out", "x", "--models", beliefs, "--baseline", "sptf-expected"],
+            ]
+            .concat(),
         )
     };
     let rate = |json: &Value, place: usize| {
@@ -272,25 +252,11 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
 
     // A map in a file is known by what it holds.
     let learn = |seed: &str| {
-        let arguments = [
-            "sim",
-            "--drive",
-            "atlas10k",
-            "--model",
-            "compact",
-            "--requests",
-            "500",
-            "--seed",
-            seed,
-            "--map-out",
-            "found.map",
-            "--force",
-        ];
-        let learned = Command::new(env!("CARGO_BIN_EXE_headtime"))
-            .args(arguments)
-            .current_dir(folder.path())
-            .output()
-            .expect("the program was built");
+        let line = format!(
+            "sim --drive atlas10k --model compact --requests 500 --seed {seed} --map-out found.map \
+                --force"
+        );
+        let learned = headtime_in(folder.path(), &words(&line));
         assert!(learned.status.success(), "{}", stderr(&learned));
     };
     learn("1");
@@ -320,17 +286,17 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
 #[test]
 fn the_same_plan_gives_the_same_bytes_with_one_thread_and_with_two() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    done(folder.path(), &[&TINY[..], &["--out", "one", "--threads", "1"]].concat());
-    done(folder.path(), &[&TINY[..], &["--out", "two", "--threads", "2"]].concat());
+    done(folder.path(), &[&words(TINY)[..], &["--out", "one", "--threads", "1"]].concat());
+    done(folder.path(), &[&words(TINY)[..], &["--out", "two", "--threads", "2"]].concat());
     assert_eq!(results(&folder.path().join("one")), results(&folder.path().join("two")));
-    done(folder.path(), &[&TINY[..11], &["6", "--out", "other"]].concat());
+    done(folder.path(), &[&words(TINY)[..11], &["6", "--out", "other"]].concat());
     assert_ne!(results(&folder.path().join("one")), results(&folder.path().join("other")));
 }
 
 #[test]
 fn what_is_missing_or_damaged_is_computed_again_and_nothing_else_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments = [&TINY[..], &["--out", "x"]].concat();
+    let arguments = [&words(TINY)[..], &["--out", "x"]].concat();
     done(folder.path(), &arguments);
     let out = folder.path().join("x");
     let (before, paths) = (results(&out), cells(&out));
@@ -371,20 +337,8 @@ fn what_is_missing_or_damaged_is_computed_again_and_nothing_else_is() {
 
 /// Forty runs of policies, twenty of a stream alone and forty at equal load. The last takes a while
 /// yet when the first lines are printed.
-const LONGER: [&str; 12] = [
-    "--policies",
-    "fcfs,clook",
-    "--drives",
-    "atlas10k",
-    "--depths",
-    "2,16",
-    "--replicas",
-    "10",
-    "--requests",
-    "4000",
-    "--threads",
-    "1",
-];
+const LONGER: &str = "--policies fcfs,clook --drives atlas10k --depths 2,16 --replicas 10 \
+    --requests 4000 --threads 1";
 
 /// Starts `arguments` and waits until the program says that a cell is finished.
 fn started(folder: &Path, arguments: &[&str]) -> Running {
@@ -432,8 +386,8 @@ impl Drop for Running {
 #[test]
 fn a_run_that_is_killed_goes_on_where_it_was_and_ends_with_the_same_bytes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    done(folder.path(), &[&LONGER[..], &["--out", "whole"]].concat());
-    let arguments = [&LONGER[..], &["--out", "cut"]].concat();
+    done(folder.path(), &[&words(LONGER)[..], &["--out", "whole"]].concat());
+    let arguments = [&words(LONGER)[..], &["--out", "cut"]].concat();
     let mut running = started(folder.path(), &arguments);
     running.signal(Signal::KILL);
     let (code, _) = running.end();
@@ -462,7 +416,7 @@ fn a_run_that_is_killed_goes_on_where_it_was_and_ends_with_the_same_bytes() {
 #[test]
 fn a_stopped_comparison_keeps_finished_runs_and_prints_how_to_continue() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments = [&LONGER[..], &["--out", "my results"]].concat();
+    let arguments = [&words(LONGER)[..], &["--out", "my results"]].concat();
     let mut running = started(folder.path(), &arguments);
     // Meanwhile no other process may write there.
     let other = headtime(folder.path(), &arguments);
@@ -503,20 +457,10 @@ fn progress_is_measured_against_each_stream_alone_and_tails_at_equal_load() {
     ] {
         std::fs::write(folder.path().join(file), text).expect("the folder is ours");
     }
-    let arguments = [
-        "--policies",
-        "firmware,fcfs",
-        "--drives",
-        "atlas10k",
-        "--workloads",
-        "one.toml",
-        "two.toml",
-        "open.toml",
-        "--requests",
-        "2000",
-        "--out",
-        "x",
-    ];
+    let arguments = words(
+        "--policies firmware,fcfs --drives atlas10k --workloads one.toml two.toml open.toml \
+            --requests 2000 --out x",
+    );
     let output = done(folder.path(), &arguments);
     assert!(stdout(&output).contains("harmonic mean"), "{}", stdout(&output));
     let table = lines(folder.path().join("x/results.csv"));
@@ -567,20 +511,10 @@ fn terms_scans_and_tunables_reach_every_policy() {
     let text = "[[stream]]\nname = \"one\"\nclients = 8\nreserve = \"75%\"\n[[stream]]\nname = \
         \"other\"\nclients = 8\n[[scan]]\n";
     std::fs::write(folder.path().join("mine.toml"), text).expect("the folder is ours");
-    let arguments = [
-        "--policies",
-        "headtime,fcfs",
-        "--drives",
-        "atlas10k",
-        "--workloads",
-        "mine.toml",
-        "--requests",
-        "2000",
-        "--set",
-        "deadlines=be=500ms",
-        "--out",
-        "x",
-    ];
+    let arguments = words(
+        "--policies headtime,fcfs --drives atlas10k --workloads mine.toml --requests 2000 \
+            --set deadlines=be=500ms --out x",
+    );
     done(folder.path(), &arguments);
     let table = lines(folder.path().join("x/results.csv"));
     let value = |policy: &str, stream: &str, column: &str| -> f64 {
@@ -601,22 +535,10 @@ fn terms_scans_and_tunables_reach_every_policy() {
 #[test]
 fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments = [
-        "--policies",
-        "fcfs,sptf-oracle",
-        "--drives",
-        "exos-2x18",
-        "atlas10k",
-        "--workloads",
-        "random",
-        "recorder-beside-scrub",
-        "--depths",
-        "1,4",
-        "--requests",
-        "120",
-        "--out",
-        "x",
-    ];
+    let arguments = words(
+        "--policies fcfs,sptf-oracle --drives exos-2x18 atlas10k --workloads random \
+            recorder-beside-scrub --depths 1,4 --requests 120 --out x",
+    );
     let output = done(folder.path(), &arguments);
     assert!(
         stdout(&output).contains(
@@ -678,16 +600,8 @@ fn a_drive_that_cannot_keep_up_is_a_result() {
     let load = "[[stream]]\nname = \"flood\"\narrivals = { kind = \"poisson\", rate = 5000.0 \
         }\ndeadline = \"50ms\"\n";
     std::fs::write(folder.path().join("flood.toml"), load).expect("the folder is ours");
-    let arguments = [
-        "--policies",
-        "fcfs,clook",
-        "--drives",
-        "atlas10k",
-        "--workloads",
-        "flood.toml",
-        "--requests",
-        "400",
-    ];
+    let arguments =
+        words("--policies fcfs,clook --drives atlas10k --workloads flood.toml --requests 400");
     for more in [&["--queue-limit", "300"][..], &[]] {
         let output = done(folder.path(), &[&arguments[..], more, &["--out", "x"]].concat());
         assert!(stdout(&output).contains("overloaded"), "{}", stdout(&output));
@@ -785,7 +699,7 @@ fn a_plan_file_says_the_same_as_flags_and_flags_go_before_it() {
     let plan = "policies = [\"fcfs\", \"sptf-expected\"]\ndrives = [\"atlas10k\"]\ndepths = [1, \
         8]\nreplicas = 2\nrequests = 999\nseed = 5\n";
     std::fs::write(folder.path().join("plan.toml"), plan).expect("the folder is ours");
-    done(folder.path(), &[&TINY[..], &["--out", "flags"]].concat());
+    done(folder.path(), &[&words(TINY)[..], &["--out", "flags"]].concat());
     done(
         folder.path(),
         &["--plan", "plan.toml", "--requests", "2000", "--scale", "0.1", "--out", "plan"],
@@ -893,7 +807,7 @@ fn parquet_holds_the_columns_and_values_of_the_csv() {
     use parquet::record::Field;
 
     let folder = tempfile::tempdir().expect("a temporary folder");
-    done(folder.path(), &[&TINY[..], &["--out", "x"]].concat());
+    done(folder.path(), &[&words(TINY)[..], &["--out", "x"]].concat());
     let file =
         std::fs::File::open(folder.path().join("x/results.parquet")).expect("it was written");
     let reader = SerializedFileReader::new(file).expect("it is Parquet");

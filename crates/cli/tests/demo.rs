@@ -93,23 +93,11 @@ fn a_short_demo_serves_loads_and_reports_both_policies() {
 #[test]
 fn ctrl_c_ends_a_demo_with_what_was_measured() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments = [
-        "demo",
-        "--seconds",
-        "600",
-        "--drive",
-        "atlas10k",
-        "--load",
-        "built-in",
-        "--policies",
-        "sptf",
-        "--plain",
-        "--web",
-        "127.0.0.1:0",
-        "--out",
-        text(folder.path()),
-    ];
-    let mut demo = Program::start(&arguments);
+    let mut demo = Program::start(&words(&format!(
+        "demo --seconds 600 --drive atlas10k --load built-in --policies sptf --plain --web \
+            127.0.0.1:0 --out {}",
+        text(folder.path())
+    )));
     while !demo.line().starts_with("live web page: http://127.0.0.1:") {}
     while !demo.line().contains("IOPS") {}
     demo.signal(Signal::INT);
@@ -135,21 +123,10 @@ fn fio_makes_the_load_where_it_is_installed() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments = [
-        "demo",
-        "--seconds",
-        "2",
-        "--drive",
-        "atlas10k",
-        "--load",
-        "fio",
-        "--policies",
-        "clook",
-        "--out",
-        text(folder.path()),
-        "--json",
-    ];
-    let output = headtime(&arguments);
+    let output = headtime(&words(&format!(
+        "demo --seconds 2 --drive atlas10k --load fio --policies clook --out {} --json",
+        text(folder.path())
+    )));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout)
         .expect("standard output is the report and nothing else");

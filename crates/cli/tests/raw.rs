@@ -11,7 +11,7 @@ use std::process::Output;
 
 use headtime_testkit::loop_device::LoopDevice;
 use headtime_testkit::programs::{installed, run, try_run};
-use program::{Program, headtime, text};
+use program::{Program, headtime, text, words};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -42,18 +42,12 @@ impl Disk {
 
     /// Serves a volume of 32 MiB; the server and the volume's URI.
     fn serve(&self, more: &[&str]) -> (Program, String) {
-        let listen = format!("unix:{}", text(&self.path("nbd.sock")));
-        let arguments = [
-            "serve",
-            "--drive",
+        let line = format!(
+            "serve --drive {} --volume v=32MiB --listen unix:{} --print-uri",
             self.node(),
-            "--volume",
-            "v=32MiB",
-            "--listen",
-            &listen,
-            "--print-uri",
-        ];
-        let mut server = Program::start(&[&arguments, more].concat());
+            text(&self.path("nbd.sock"))
+        );
+        let mut server = Program::start(&[&words(&line)[..], more].concat());
         let uri = server.line();
         (server, uri)
     }

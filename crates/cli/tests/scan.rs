@@ -689,23 +689,13 @@ fn the_control_channel_answers_line_by_line_and_refuses_what_it_does_not_know() 
 #[test]
 fn a_drive_without_a_state_folder_uses_the_given_socket_and_saves_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (control, listen) =
-        (folder.path().join("control"), format!("unix:{}", text(&folder.path().join("nbd.sock"))));
-    let arguments = [
-        "serve",
-        "--drive",
-        "memory:64MiB",
-        "--volume",
-        "v=16MiB",
-        "--listen",
-        &listen,
-        "--control",
-        text(&control),
-        "--max-impact",
-        "2%",
-        "--print-uri",
-    ];
-    let mut server = Program::start(&arguments);
+    let (control, socket) = (folder.path().join("control"), folder.path().join("nbd.sock"));
+    let mut server = Program::start(&words(&format!(
+        "serve --drive memory:64MiB --volume v=16MiB --listen unix:{} --control {} --max-impact 2% \
+            --print-uri",
+        text(&socket),
+        text(&control)
+    )));
     let uri = server.line();
     let output = headtime(&words(&format!(
         "scan start @drive --task scrub --wait --json --control {}",

@@ -15,20 +15,12 @@ use rustix::process::Signal;
 
 /// Starts a server with two volumes on `drive`; its URIs, `db` first.
 fn serve(drive: &str, socket: &Path, more: &[&str]) -> (Program, String, String) {
-    let listen = format!("unix:{}", text(socket));
-    let arguments = [
-        "serve",
-        "--drive",
-        drive,
-        "--volume",
-        "rec=16MiB,deadline=500ms",
-        "--volume",
-        "db=32MiB",
-        "--listen",
-        &listen,
-        "--print-uri",
-    ];
-    let mut server = Program::start(&[&arguments, more].concat());
+    let line = format!(
+        "serve --drive {drive} --volume rec=16MiB,deadline=500ms --volume db=32MiB \
+            --listen unix:{} --print-uri",
+        text(socket)
+    );
+    let mut server = Program::start(&[&words(&line)[..], more].concat());
     let uris = [server.line(), server.line()];
     let find = |name: &str| {
         uris.iter()

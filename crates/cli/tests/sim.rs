@@ -110,18 +110,10 @@ fn every_policy_runs_on_every_profile_and_states_its_noise() {
                     );
                     continue;
                 }
-                let answer = simulated(&[
-                    "--drive",
-                    drive.name,
-                    "--policy",
-                    policy.name,
-                    "--requests",
-                    "120",
-                    "--clients",
-                    "6",
-                    "--noise",
-                    noise,
-                ]);
+                let answer = simulated(&words(&format!(
+                    "--drive {} --policy {} --requests 120 --clients 6 --noise {noise}",
+                    drive.name, policy.name
+                )));
                 assert_eq!(answer["requests"], 120, "{} on {}", policy.name, drive.name);
                 assert_eq!(
                     (&answer["policy"], &answer["noise"]),

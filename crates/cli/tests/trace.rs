@@ -227,16 +227,12 @@ fn a_trace_is_converted_to_every_format_and_read_back() {
     for format in FORMATS {
         for ending in ["", ".gz", ".zst"] {
             let out = folder.path().join(format!("{}{ending}", format.name));
-            let answer = json(&headtime(&[
-                "trace",
-                "convert",
+            let answer = json(&headtime(&words(&format!(
+                "trace convert {} --to {} --out {} --json",
                 text(&trace),
-                "--to",
                 format.name,
-                "--out",
-                text(&out),
-                "--json",
-            ]));
+                text(&out)
+            ))));
             assert_eq!(answer["written"].as_u64(), Some(4), "{}", format.name);
             let info = json(&headtime(&["trace", "info", text(&out), "--json"]));
             assert_eq!(

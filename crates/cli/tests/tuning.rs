@@ -21,18 +21,11 @@ struct Served {
 impl Served {
     fn start(folder: tempfile::TempDir, more: &[&str]) -> Self {
         let drive = format!("emulated:atlas10k?backing={}", text(&folder.path().join("drive.img")));
-        let listen = format!("unix:{}", text(&folder.path().join("nbd.sock")));
-        let arguments = [
-            "serve",
-            "--drive",
-            &drive,
-            "--volume",
-            "rec=16MiB,priority=rt/1",
-            "--listen",
-            &listen,
-            "--print-uri",
-        ];
-        let mut program = Program::start(&[&arguments, more].concat());
+        let line = format!(
+            "serve --drive {drive} --volume rec=16MiB,priority=rt/1 --listen unix:{} --print-uri",
+            text(&folder.path().join("nbd.sock"))
+        );
+        let mut program = Program::start(&[&words(&line)[..], more].concat());
         program.line();
         Self { program, folder, drive }
     }
@@ -146,21 +139,11 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
     let map = folder.path().join("atlas.map");
     // Learned in virtual time, which takes no time.
     let learn = |more: &[&str]| {
-        let few = [
-            "sim",
-            "--drive",
-            "atlas10k",
-            "--policy",
-            "satf-map",
-            "--clients",
-            "8",
-            "--requests",
-            "1500",
-            "--belief",
-            "compact",
-            "--json",
-        ];
-        headtime(&[&few, more].concat())
+        let few = words(
+            "sim --drive atlas10k --policy satf-map --clients 8 --requests 1500 --belief \
+                compact --json",
+        );
+        headtime(&[&few[..], more].concat())
     };
     assert!(learn(&["--map-out", text(&map)]).status.success());
     let again = learn(&["--map-out", text(&map)]);

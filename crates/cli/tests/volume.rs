@@ -4,7 +4,7 @@
 #[path = "common/program.rs"]
 mod program;
 
-use program::{Program, headtime, text};
+use program::{Program, headtime, text, words};
 use rustix::process::Signal;
 
 /// The output of the program and its exit code.
@@ -24,19 +24,13 @@ fn run(arguments: &[&str]) -> (Option<i32>, String) {
 fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (image, socket) = (folder.path().join("drive.img"), folder.path().join("nbd.sock"));
-    let (drive, listen) = (text(&image), format!("unix:{}", text(&socket)));
+    let drive = text(&image);
     let start = |more: &[&str]| {
-        let arguments = [
-            "serve",
-            "--drive",
-            drive,
-            "--listen",
-            &listen,
-            "--policy",
-            "utilization",
-            "--print-uri",
-        ];
-        let mut server = Program::start(&[&arguments, more].concat());
+        let line = format!(
+            "serve --drive {drive} --listen unix:{} --policy utilization --print-uri",
+            text(&socket)
+        );
+        let mut server = Program::start(&[&words(&line)[..], more].concat());
         server.line();
         server
     };

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Program, headtime, text};
+use crate::program::{Program, headtime, text, words};
 
 /// Volumes follow the table.
 pub(crate) const FIRST: u64 = 1 << 20;
@@ -75,21 +75,13 @@ impl Place {
     }
 
     pub(crate) fn serve(&self) -> (Program, String) {
-        let (volume, listen) = (
-            format!("v={}MiB", self.content.len() / MIB),
-            format!("unix:{}", text(&self.path("nbd.sock"))),
+        let line = format!(
+            "serve --drive {} --volume v={}MiB --listen unix:{} --print-uri",
+            self.drive,
+            self.content.len() / MIB,
+            text(&self.path("nbd.sock"))
         );
-        let arguments = [
-            "serve",
-            "--drive",
-            &self.drive,
-            "--volume",
-            &volume,
-            "--listen",
-            &listen,
-            "--print-uri",
-        ];
-        let mut server = Program::start(&[&arguments[..], &self.more].concat());
+        let mut server = Program::start(&[&words(&line)[..], &self.more].concat());
         let uri = server.line();
         (server, uri)
     }
