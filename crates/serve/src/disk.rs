@@ -14,9 +14,6 @@ pub trait Disk: Send + Sync {
     /// The size of its sectors and their number.
     fn shape(&self) -> DriveShape;
 
-    /// Bytes of a physical sector; smaller or unaligned writes may cost a read first.
-    fn physical_block(&self) -> u32;
-
     /// The length of stripes at whose ends requests are divided. A single drive has none.
     fn divide_at(&self) -> Option<Sectors> {
         None
@@ -92,10 +89,6 @@ pub trait Disk: Send + Sync {
 impl Disk for DriveHandle {
     fn shape(&self) -> DriveShape {
         DriveShape { sector: self.sector_size(), capacity: self.capacity() }
-    }
-
-    fn physical_block(&self) -> u32 {
-        Self::physical_block(self)
     }
 
     fn divide_at(&self) -> Option<Sectors> {

@@ -64,10 +64,6 @@ impl Disk for Dying {
         Disk::shape(&self.handle)
     }
 
-    fn physical_block(&self) -> u32 {
-        self.handle.physical_block()
-    }
-
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let alive = self
             .left

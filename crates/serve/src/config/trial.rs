@@ -60,10 +60,6 @@ impl Disk for TrialDisk {
         self.shape
     }
 
-    fn physical_block(&self) -> u32 {
-        self.shape.sector.bytes()
-    }
-
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let (op, extent) = (io.op, io.extent);
         let first = extent.start.get();

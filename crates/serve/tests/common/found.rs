@@ -24,10 +24,6 @@ impl Disk for Found {
         DriveShape { sector: platter.sector_size(), capacity: platter.capacity() }
     }
 
-    fn physical_block(&self) -> u32 {
-        4096
-    }
-
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let mut platter = self.0.lock().expect("nobody panics with it");
         let result = match io.op {

@@ -104,10 +104,6 @@ impl Disk for ScriptedDisk {
         DriveShape { sector: SectorSize::B512, capacity: Sectors::new(DRIVE_BYTES / 512) }
     }
 
-    fn physical_block(&self) -> u32 {
-        4096
-    }
-
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let mut script = self.script();
         script.next += 1;
