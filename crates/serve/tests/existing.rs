@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use gpt::disk::LogicalBlockSize;
 use headtime_nbd::NbdCommand;
 use headtime_nbd::client::Reply;
@@ -44,10 +44,6 @@ fn disk() -> (Sandbox, PathBuf) {
     let copy = sandbox.path("copy.img");
     std::fs::copy(&image, &copy).unwrap();
     (sandbox, copy)
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Asserts that two files are equal, without printing them.

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::scans::{ScanState, StartScan, TermsChange};
@@ -41,10 +41,6 @@ fn drive(sandbox: &Sandbox, arguments: &[&str]) -> Nbdkit {
         &sandbox.path("drive.sock"),
         &[&filters[..], &["file", &file], &parameters].concat(),
     )
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 async fn open(socket: &Path, export: &str) -> Client<UnixStream> {

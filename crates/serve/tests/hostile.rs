@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use headtime_nbd::NbdCommand;
 
 const LIMITS: &str = "[limits]\nconnections = 32\nmemory = \"32MiB\"\nrequest = \
@@ -20,10 +20,6 @@ const LIMITS: &str = "[limits]\nconnections = 32\nmemory = \"32MiB\"\nrequest = 
 /// The program itself, its threads' stacks, the table of volumes, and the overhead of the
 /// allocator.
 const PROGRAM_BYTES: u64 = 48 << 20;
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
 
 /// An open connection to export `a` as raw bytes.
 fn opened(sandbox: &Sandbox) -> UnixStream {

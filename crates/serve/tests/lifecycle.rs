@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use headtime_nbd::client::RequestError;
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::volumes::{Ensured, TableState};
@@ -16,10 +16,6 @@ use headtime_testkit::programs::{installed, is_root, run};
 
 fn volume(name: &str, mebibytes: u64) -> String {
     format!("[[volume]]\nname = \"{name}\"\nsize = \"{mebibytes}MiB\"\n")
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use common::client::Client;
 use common::found::Found;
-use common::noise;
+use common::{noise, runtime};
 use headtime_io::{Drive, DriveHandle, DriveOptions, Io, SubmitError};
 use headtime_nbd::NbdCommand;
 use headtime_nbd::client::Cookie;
@@ -459,10 +459,6 @@ fn config(directory: &tempfile::TempDir) -> Config {
         directory.path().join("nbd.sock").display()
     );
     Config::from_toml("test.toml", &toml).unwrap()
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Rounds of writes on one connection, made durable by force unit access or by a flush on the

@@ -10,18 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Sandbox;
 use common::client::Client;
+use common::{Sandbox, runtime};
 use headtime_nbd::NbdCommand;
 use headtime_serve::control::{ControlClient, ExplainAnswer, ExplainArguments, VolumeArguments};
 use headtime_serve::{Server, StatsSnapshot};
 
 const TWO: &str = "policy = \"utilization\"\n[[volume]]\nname = \"a\"\nsize = \
     \"32MiB\"\n[[volume]]\nname = \"b\"\nsize = \"32MiB\"\n";
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
 
 /// The requests that a client has in flight, unless the machine delays it.
 const DEPTH: u32 = 128;

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::Server;
@@ -18,10 +18,6 @@ use headtime_testkit::loop_device::LoopDevice;
 use headtime_testkit::programs::{installed, try_run};
 
 const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 fn end(server: Server) {
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::{
@@ -22,10 +22,6 @@ use headtime_serve::{Server, default_control_socket};
 
 const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
 const MIB: u64 = 1 << 20;
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
 
 fn control(server: &Server) -> ControlClient {
     ControlClient::connect(server.control_socket().expect("a drive in a file has a control socket"))

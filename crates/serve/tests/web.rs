@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use common::client::Client;
-use common::{Sandbox, noise};
+use common::{Sandbox, noise, runtime};
 use headtime_serve::control::ControlClient;
 use headtime_serve::{HttpEndpoint, Server, StartError};
 use serde_json::Value;
@@ -82,10 +82,6 @@ fn status(server: &Server) -> Value {
 fn without_uptime(mut status: Value) -> Value {
     assert!(status.as_object_mut().unwrap().remove("uptime_seconds").is_some());
     status
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 #[test]

@@ -180,6 +180,12 @@ fn serve_once() -> PathBuf {
     program
 }
 
+/// The executor of a test's clients.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("threads are to be had")
+}
+
 /// Bytes without a short period, different for each seed.
 pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
