@@ -35,6 +35,21 @@ pub struct MetricFamily {
     values: fn(&StatsSnapshot, &mut Values<'_>) -> fmt::Result,
 }
 
+/// A gauge without unit and labels.
+const GAUGE: MetricFamily = MetricFamily {
+    name: "",
+    help: "",
+    unit: None,
+    labels: &[],
+    kind: MetricType::Gauge,
+    values: |_, _| Ok(()),
+};
+/// A counter without unit and labels.
+const COUNTER: MetricFamily = MetricFamily { kind: MetricType::Counter, ..GAUGE };
+/// A gauge and a counter with a value for each export.
+const EXPORT_GAUGE: MetricFamily = MetricFamily { labels: &["volume", "class"], ..GAUGE };
+const EXPORT_COUNTER: MetricFamily = MetricFamily { kind: MetricType::Counter, ..EXPORT_GAUGE };
+
 /// The metrics, in the order of the output.
 pub const METRICS: &[MetricFamily] = &[
     MetricFamily {
@@ -51,79 +66,55 @@ pub const METRICS: &[MetricFamily] = &[
         help: "Bytes of successful requests",
         unit: Some("bytes"),
         labels: &["volume", "class", "op"],
-        kind: MetricType::Counter,
         values: |snapshot, to| to.each_op(snapshot, |to, labels, op| to.count(labels, op.bytes)),
+        ..COUNTER
     },
     MetricFamily {
         name: "request_errors",
         help: "Failed requests",
-        unit: None,
         labels: &["volume", "class", "op"],
-        kind: MetricType::Counter,
         values: |snapshot, to| to.each_op(snapshot, |to, labels, op| to.count(labels, op.errors)),
+        ..COUNTER
     },
     MetricFamily {
         name: "requests_in_flight",
         help: "Unanswered requests",
-        unit: None,
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
-        values: |snapshot, to| {
-            to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.in_flight as f64))
-        },
+        values: |snapshot, to| to.level_of_each(snapshot, |volume| volume.in_flight as f64),
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "export_connections",
         help: "Clients that have the export open",
-        unit: None,
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
-        values: |snapshot, to| {
-            to.each_export(snapshot, |to, labels, volume| {
-                to.level(labels, volume.connections as f64)
-            })
-        },
+        values: |snapshot, to| to.level_of_each(snapshot, |volume| volume.connections as f64),
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "volume_size",
         help: "Size of the volume",
         unit: Some("bytes"),
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
-        values: |snapshot, to| {
-            to.each_export(snapshot, |to, labels, volume| {
-                to.level(labels, volume.size.get() as f64)
-            })
-        },
+        values: |snapshot, to| to.level_of_each(snapshot, |volume| volume.size.get() as f64),
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "volume_extents",
         help: "Extents of the volume on the drive",
-        unit: None,
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
-        values: |snapshot, to| {
-            to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.extents as f64))
-        },
+        values: |snapshot, to| to.level_of_each(snapshot, |volume| volume.extents as f64),
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "deadline_requests",
         help: "Reads and writes with a deadline",
-        unit: None,
-        labels: &["volume", "class"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             to.each_export(snapshot, |to, labels, volume| {
                 to.count(labels, volume.deadline_requests)
             })
         },
+        ..EXPORT_COUNTER
     },
     MetricFamily {
         name: "deadline_misses",
         help: "Reads and writes that took longer than their deadline (late), or failed (failed)",
-        unit: None,
         labels: &["volume", "class", "reason"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             to.each_export(snapshot, |to, [volume, class], stats| {
                 let late = stats.deadline_misses - stats.deadline_failures;
@@ -131,6 +122,7 @@ pub const METRICS: &[MetricFamily] = &[
                 to.count([volume, class, ("reason", "failed")], stats.deadline_failures)
             })
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "disk_time",
@@ -138,62 +130,54 @@ pub const METRICS: &[MetricFamily] = &[
             (scan), neither (idle)",
         unit: Some("seconds"),
         labels: &["volume", "kind"],
-        kind: MetricType::Counter,
         values: |snapshot, to| to.disk_time(snapshot),
+        ..COUNTER
     },
     MetricFamily {
         name: "share_reserve",
         help: "The reserved share of the drive's time",
         unit: Some("ratio"),
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| {
             to.each_share(snapshot, |report| report.terms.map(|terms| terms.reserve.as_fraction()))
         },
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "share_limit",
         help: "The largest share of the drive's time that is granted",
         unit: Some("ratio"),
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| {
             to.each_share(snapshot, |report| report.terms.map(|terms| terms.limit.as_fraction()))
         },
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "share_used",
         help: "The share of the drive's time charged over the last few seconds",
         unit: Some("ratio"),
-        labels: &["volume", "class"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.each_share(snapshot, |report| Some(report.recent.max(0.0))),
+        ..EXPORT_GAUGE
     },
     MetricFamily {
         name: "model_error",
         help: "Root mean square error of recent predictions of the rotational position",
         unit: Some("seconds"),
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| {
             snapshot.drive.belief.error_rms_us.map_or(Ok(()), |rms_us| to.level([], rms_us / 1e6))
         },
+        ..GAUGE
     },
     MetricFamily {
         name: "commands_outstanding",
         help: "Commands at the drive",
-        unit: None,
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.outstanding as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "requests_queued",
         help: "Requests in the scheduler's queue",
-        unit: None,
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.queued as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "service_time",
@@ -201,90 +185,80 @@ pub const METRICS: &[MetricFamily] = &[
             transfer, and what was not predicted",
         unit: Some("seconds"),
         labels: &["part"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             let mut parts = snapshot.drive.service.named().into_iter();
             parts.try_for_each(|(part, time)| to.sum([("part", part)], time.as_secs_f64()))
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "waits",
         help: "Waits for a request that was expected soon while others were queued, by whether it \
             came (came) or not (not_yet)",
-        unit: None,
         labels: &["outcome"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             let Waits { begun, came, .. } = snapshot.drive.waits;
             to.count([("outcome", "came")], came)?;
             to.count([("outcome", "not_yet")], begun - came)
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "wait_time",
         help: "Time that the drive was idle because of such waits",
         unit: Some("seconds"),
-        labels: &[],
-        kind: MetricType::Counter,
         values: |snapshot, to| to.sum([], snapshot.drive.waits.time.as_secs_f64()),
+        ..COUNTER
     },
     MetricFamily {
         name: "commands_hung",
         help: "Commands that the drive has not answered for a long time (slow), and of these those \
             given up (given_up)",
-        unit: None,
         labels: &["state"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             to.count([("state", "slow")], snapshot.drive.hung.slow_ever)?;
             to.count([("state", "given_up")], snapshot.drive.hung.given_up_ever)
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "drive_errors",
         help: "Requests that the drive failed, by the system's error code",
-        unit: None,
         labels: &["errno"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             let mut all = snapshot.drive.errors.by_errno.iter();
             all.try_for_each(|(errno, count)| {
                 to.count([("errno", errno.to_string().as_str())], *count)
             })
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "media_errors",
         help: "Requests that failed because the drive could not read or write sectors: EIO, \
             ENODATA and EILSEQ of headtime_drive_errors",
-        unit: None,
-        labels: &[],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             let errors = &snapshot.drive.errors.by_errno;
             let of_media =
                 MEDIA_ERRORS.iter().filter_map(|errno| errors.get(&errno.raw_os_error()));
             to.count([], of_media.sum())
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "drive_connected",
         help: "Whether a drive over NBD is connected",
-        unit: None,
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| {
             let connected =
                 snapshot.drive.link.as_ref().map(|link| link.state == LinkState::Connected);
             connected.map_or(Ok(()), |connected| to.level([], f64::from(u8::from(connected))))
         },
+        ..GAUGE
     },
     MetricFamily {
         name: "admissions",
         help: "Requests that asked for a guarantee of their deadline, by the answer",
-        unit: None,
         labels: &["volume", "answer"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             for (volume, account) in to.accounts(snapshot) {
                 let promises = account.promises;
@@ -294,86 +268,77 @@ pub const METRICS: &[MetricFamily] = &[
             }
             Ok(())
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "refusals",
         help: "Refused connections beyond the maximum, and reservations of more disk time than is \
             free",
-        unit: None,
         labels: &["of"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             to.count([("of", "connection")], snapshot.refused.connections)?;
             to.count([("of", "reservation")], snapshot.refused.reservations)
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "connections",
         help: "Clients, with or without an open export",
-        unit: None,
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.connections as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "shared_memory",
         help: "Shared memory in use for requests in flight",
         unit: Some("bytes"),
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.shared_memory.get() as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "scans",
         help: "Unfinished scans",
-        unit: None,
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.scans as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "scan_done",
         help: "The fraction of its pass that a scan has read",
         unit: Some("ratio"),
         labels: &["volume", "task"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.each_scan(snapshot, ScanStatus::share_done),
+        ..GAUGE
     },
     MetricFamily {
         name: "scan_size",
         help: "Bytes of a pass of a scan",
         unit: Some("bytes"),
         labels: &["volume", "task"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.each_scan(snapshot, |scan| scan.bytes as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "scan_due",
         help: "Whether a scan is to read now: 0 if it is complete, paused, or outside of its \
             timetable",
-        unit: None,
         labels: &["volume", "task"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| {
             let now = jiff::Zoned::now().datetime();
             to.each_scan(snapshot, |scan| f64::from(u8::from(scan.is_due(now))))
         },
+        ..GAUGE
     },
     MetricFamily {
         name: "scan_unreadable_sectors",
         help: "Sectors that a scan could not read",
-        unit: None,
         labels: &["volume", "task"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.each_scan(snapshot, |scan| scan.errors.sectors as f64),
+        ..GAUGE
     },
     MetricFamily {
         name: "scan_gaps",
         help: "Gaps before requests while a scan had sectors to read, by their outcome: read in \
             (filled), or the reason why not",
-        unit: None,
         labels: &["outcome"],
-        kind: MetricType::Counter,
         values: |snapshot, to| {
             let report = &snapshot.drive.fill;
             to.count([("outcome", "filled")], report.filled)?;
@@ -382,6 +347,7 @@ pub const METRICS: &[MetricFamily] = &[
                 .zip(report.unused)
                 .try_for_each(|(reason, gaps)| to.count([("outcome", reason.name())], gaps))
         },
+        ..COUNTER
     },
     MetricFamily {
         name: "scan_impact",
@@ -389,7 +355,6 @@ pub const METRICS: &[MetricFamily] = &[
             the ends of its 95 % interval; absent until it is known to half of the bound",
         unit: Some("ratio"),
         labels: &["of"],
-        kind: MetricType::Gauge,
         values: |snapshot, to| {
             snapshot.drive.fill.measured.into_iter().try_for_each(|impact| {
                 to.level([("of", "mean")], impact.mean)?;
@@ -397,22 +362,21 @@ pub const METRICS: &[MetricFamily] = &[
                 to.level([("of", "upper")], impact.upper)
             })
         },
+        ..GAUGE
     },
     MetricFamily {
         name: "build_info",
         help: "The version of the server; always 1",
-        unit: None,
         labels: &["version"],
-        kind: MetricType::Gauge,
         values: |_, to| to.level([("version", crate::VERSION)], 1.0),
+        ..GAUGE
     },
     MetricFamily {
         name: "uptime",
         help: "Time since the server started",
         unit: Some("seconds"),
-        labels: &[],
-        kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.uptime.as_secs_f64()),
+        ..GAUGE
     },
 ];
 
@@ -502,6 +466,15 @@ impl Values<'_> {
         mut value: impl FnMut(&mut Self, [Label<'_>; 2], &VolumeStats) -> fmt::Result,
     ) -> fmt::Result {
         snapshot.volumes.iter().try_for_each(|stats| value(self, export_labels(stats), stats))
+    }
+
+    /// The level of each export.
+    fn level_of_each(
+        &mut self,
+        snapshot: &StatsSnapshot,
+        value: impl Fn(&VolumeStats) -> f64,
+    ) -> fmt::Result {
+        self.each_export(snapshot, |to, labels, stats| to.level(labels, value(stats)))
     }
 
     fn each_op(
