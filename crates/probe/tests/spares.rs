@@ -95,6 +95,26 @@ fn with_noise_a_zone_goes_on_after_spares_that_fill_most_of_a_track_or_more() {
 }
 
 #[test]
+fn with_noise_many_slips_of_a_long_zone_are_neither_its_end_nor_spares() {
+    for (heads, cylinders, slips, seed) in [(2, 20_000, 100.0, 1), (1, 40_000, 60.0, 3)] {
+        let mut profile = small("deskstar34gxp@nocache", heads, 1, cylinders);
+        profile.variation.slips_per_million = slips;
+        profile.zones[0].spares = 8_000;
+        let noisy = NoiseLevel::Typical.apply(&profile);
+        let truth = DriveTruth::draw(&noisy, seed).expect("a drive");
+        let finding = characterize(&noisy, truth.clone(), seed);
+        let found = finding.profile.as_ref().expect("a profile");
+        let zones = found.zones.len();
+        let alike = tracks_alike(found, truth.mechanism().layout(), 2);
+        assert!(
+            zones == 1 && alike > 0.99,
+            "{heads} heads, seed {seed}: {alike:.3} of tracks, {zones} zones, {:?}",
+            finding.remarks
+        );
+    }
+}
+
+#[test]
 fn spares_on_each_track_are_counted_once_in_the_next_zone() {
     let mut profile = small("deskstar34gxp@nocache", 1, 2, 600);
     for zone in &mut profile.zones {

@@ -7,12 +7,14 @@
 //! place then shows groups of spares.
 //!
 //! Worked example, 1,000 sectors per track, steps of 0.1: the zone ends at sector 14,480, and what
-//! follows begins at the angle of its 16th track. So 520 sectors of the 15th are spares.
+//! follows begins at the angle of its 16th track. So 520 sectors of the 15th are spares, unless so
+//! many slips are likely up to there.
 
+use super::LayoutResult;
 use super::border::MIN_DEVIATION;
 use super::explain::{MAX_SPARE_TRACKS, MIN_SPARES, possible_end, step_over};
 use super::track_angle::is_within;
-use super::walk::record_skip;
+use super::walk::{likely, record_skip};
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use super::zone_start::out_of_reach;
 use crate::numbers::wrap;
@@ -22,12 +24,13 @@ use crate::session::{Attempt, QUIET_TURNS, Session};
 /// more.
 const CONTINUED: [u64; 3] = [2, 5, 8];
 
-/// The zone `before` without its end, if spares lie there and `next` continues it.
+/// The last zone without its end, if spares lie there and `next` continues it.
 pub(super) fn rejoin(
     session: &mut Session,
-    before: &ZoneModel,
+    layout: &LayoutResult,
     next: &ZoneModel,
 ) -> Attempt<Option<ZoneModel>> {
+    let Some(before) = layout.zones.last() else { return Ok(None) };
     let sectors = before.sectors_per_track;
     let is_same = !before.unknown
         && before.end_lba == Some(next.first_lba)
@@ -49,10 +52,11 @@ pub(super) fn rejoin(
         Pattern::NEVER.. => 1,
         unit => unit,
     };
+    let fewest = MIN_SPARES.max(likely(layout, &open, last_track).unsigned_abs() + 1);
     let angle = next.track_angle(next.first_track());
     for track in last_track + 1..=last_track + MAX_SPARE_TRACKS {
         let spares = track * sectors - end;
-        if !track.is_multiple_of(unit) || spares < MIN_SPARES {
+        if !track.is_multiple_of(unit) || spares < fewest {
             continue;
         }
         let skip = Skip { lba: next.first_lba, sectors: spares, approximate: false };

@@ -35,6 +35,9 @@ const TRIES: u32 = 2;
 const SPARE_SLIPS: f64 = 2.0;
 /// The distance, in tracks, of the third reading of a count before it.
 pub(super) const BEFORE: u64 = 3;
+/// The slips expected between two counts, as a share of a track. If nearly half of a track is
+/// skipped, nothing can be counted, and the zone would seem to end.
+const MAX_EXPECTED: f64 = 0.3;
 /// The number of counts of one step.
 const COUNTS: usize = 4;
 /// The number of tracks read between two counts if times are noisy.
@@ -127,6 +130,7 @@ fn walk(
     let mut stride = (before / period).max(1);
     let mut good = zone.checked;
     for _ in 0..COUNTS {
+        stride = stride.min((MAX_EXPECTED / layout.slip_rate()) as u64 / period).max(1);
         if let Some(end) = zone
             .last_band
             .map(|(first, width)| first + width * zone.pattern.units)

@@ -103,10 +103,10 @@ pub(crate) fn begin_next(
     }
     if let Some(before) = layout.zones.last_mut() {
         before.end_lba = Some(zone.first_lba);
-        if let Some(joined) = rejoin(session, before, &zone)? {
-            *before = joined;
-            return Ok(());
-        }
+    }
+    if let Some(joined) = rejoin(session, layout, &zone)? {
+        layout.zones.pop();
+        zone = joined;
     }
     layout.zones.push(zone);
     Ok(())
