@@ -66,7 +66,7 @@ fn spares_after_each_cylinder_are_recognized() {
 }
 
 #[test]
-fn with_noise_a_zone_goes_on_after_spares_that_fill_most_of_a_track_or_more() {
+fn with_noise_a_zone_goes_on_after_spares_of_nearly_a_track_and_of_more() {
     // The next zones of the first begin after a track of a group.
     for (name, heads, group, part, reserved) in
         [("deskstar34gxp@nocache", 1, 15, 0.55, 1), ("cheetah10k7@nocache", 4, 250, 1.3, 0)]

@@ -114,7 +114,7 @@ impl Line {
     fn score(self, found: &[Option<i64>]) -> (usize, usize) {
         let off: Vec<u64> =
             (0..).zip(found).filter_map(|(number, count)| self.off(number, *count)).collect();
-        let within = |most: u64| off.iter().filter(|off| **off <= most).count();
+        let within = |max: u64| off.iter().filter(|off| **off <= max).count();
         (within(0), within(FEW_SLIPS))
     }
 
