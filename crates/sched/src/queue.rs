@@ -441,6 +441,13 @@ impl Queue {
 }
 
 impl Queued {
+    /// The deadline that the request brings, for itself and for those that it waits for. None if a
+    /// policy with worst cases answered best effort.
+    pub(crate) fn own_deadline(&self) -> Option<Instant> {
+        let unprotected = self.promise == Some(Promise::BestEffort) && !self.worst.is_zero();
+        self.request.deadline.filter(|_| !unprotected)
+    }
+
     /// The deadline that a policy with a chain protects: none for a request that was answered best
     /// effort.
     pub(crate) fn protected_deadline(&self) -> Option<Instant> {

@@ -226,10 +226,10 @@ impl Scheduler {
         } else {
             self.belief.target(request.op, request.extent)
         };
-        let deadline = request.deadline;
-        let worst = self.worst_of(&target);
+        let (deadline, worst) = (None, self.worst_of(&target));
         let queued =
             Queued { ticket, request, submitted: now, target, deadline, priority, promise, worst };
+        let queued = Queued { deadline: queued.own_deadline(), ..queued };
         if changes && !self.overlap.is_active() {
             self.activate_order();
         }

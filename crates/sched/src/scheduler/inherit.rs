@@ -35,7 +35,7 @@ impl Scheduler {
     pub(super) fn withdraw_deadline(&mut self, ahead: &BTreeSet<Ticket>) {
         // The latest first: its remaining deadline is passed on to those before it.
         for earlier in ahead.iter().rev() {
-            let own = self.find(*earlier).and_then(|queued| queued.request.deadline);
+            let own = self.find(*earlier).and_then(Queued::own_deadline);
             let inherited = self
                 .overlap
                 .awaited_by(*earlier)

@@ -171,7 +171,8 @@ fn arrivals(numbers: &mut Numbers) -> Vec<(Instant, Request)> {
     (0..1 + numbers.below(11))
         .map(|id| {
             at += Nanos::from_us(numbers.below(1 + spread * 1_000));
-            let plain = read(id, numbers.below(180), 1 + numbers.below(3));
+            let operation = [read, write][usize::from(numbers.below(4) == 0)];
+            let plain = operation(id, numbers.below(180), 1 + numbers.below(3));
             if numbers.below(3) > 0 {
                 deadline = Nanos::from_us(numbers.below(room * 1_000));
             }
