@@ -292,9 +292,15 @@ pub fn simulate_observed(
     let measures = run.fault.map_or(Ok(run.measures), |fault| Err(stopped(fault.into())))?;
     load.check()?;
     if measures.requests + measures.failed == 0 {
+        let remedy = if arguments.trace.is_empty() {
+            "lower --warmup, or raise --seconds"
+        } else {
+            "lower --warmup, or replay more of the trace: `headtime trace info` shows its devices, \
+                its length and its requests"
+        };
         return Err(Failure::Failed(anyhow!(
             "nothing was counted: the workload ended, or the time was over, before the warm-up was \
-                or a request finished; lower --warmup, or raise --seconds"
+                or a request finished; {remedy}"
         )));
     }
     model::keep(arguments, &*learned)?;
