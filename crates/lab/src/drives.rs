@@ -80,6 +80,13 @@ impl SimDrive {
         std::iter::once(&self.profile).chain(others).map(|profile| &**profile)
     }
 
+    /// The name in results, of a drive that was named by `text`: that of its profile, or the text
+    /// of an array.
+    #[must_use]
+    pub fn title<'a>(&'a self, text: &'a str) -> &'a str {
+        if self.array.is_some() { text } else { &self.profile.name }
+    }
+
     /// Its arms, those of all members.
     #[must_use]
     pub fn arms(&self) -> u16 {

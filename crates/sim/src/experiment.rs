@@ -134,14 +134,14 @@ pub enum RunError {
     Shares(#[from] ShareRefusal),
     /// An oracle cannot run on a drive with more than one arm.
     #[error(
-        "policy {policy} is an oracle of one arm, and {profile} has {arms}; choose a policy that \
+        "policy {policy} is an oracle of one arm, and {drive} has {arms}; choose a policy that \
             is no oracle, or `firmware`"
     )]
     OracleOfArms {
         /// The policy.
         policy: &'static str,
-        /// The drive's profile.
-        profile: String,
+        /// The drive.
+        drive: String,
         /// The number of arms.
         arms: u16,
     },
@@ -202,7 +202,7 @@ pub fn run_with_belief(
     if experiment.policy.oracle && arms > 1 {
         return Err(RunError::OracleOfArms {
             policy: experiment.policy.name,
-            profile: profile.name.clone(),
+            drive: if members > 0 { "the array".to_owned() } else { profile.name.clone() },
             arms,
         });
     }

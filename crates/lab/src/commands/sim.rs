@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use headtime_io::ModelSource;
 use headtime_mechanics::{DriveProfile, NoiseLevel};
 use headtime_sched::{Parameters, PolicyEntry};
-use headtime_sim::{EngineObserver, Experiment, Instance, RunError, run_with_belief};
+use headtime_sim::{EngineObserver, Experiment, Instance, Measures, RunError, run_with_belief};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
 use serde::Serialize;
 
@@ -290,6 +290,7 @@ pub fn simulate_observed(
         run_with_belief(&experiment, source, &|_: &DriveProfile| begun.belief(), observer)
             .map_err(stopped)?;
     let measures = run.fault.map_or(Ok(run.measures), |fault| Err(stopped(fault.into())))?;
+    let measures = Measures { drive: drive.title(&arguments.drive).to_owned(), ..measures };
     load.check()?;
     if measures.requests + measures.failed == 0 {
         let remedy = if arguments.trace.is_empty() {

@@ -224,7 +224,7 @@ impl Plan {
         let set_aside = unable.into_iter().map(|policy| {
             let reason = RunError::OracleOfArms {
                 policy: self.policies[policy].entry.name,
-                profile: drive.profile.name.clone(),
+                drive: drive.title(&text).to_owned(),
                 arms,
             }
             .to_string();
