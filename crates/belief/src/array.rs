@@ -282,13 +282,17 @@ impl Positioning for ArrayModel {
         self.whole.is_none() && self.members.iter().enumerate().all(holds)
     }
 
-    /// A member is one arm, whatever it has; a request counts for the first that it touches. As a
-    /// whole it is not known which one serves an address.
+    /// The arms of all members if these are alike, else each member is one arm. A request counts
+    /// for the first that it touches. As a whole it is not known which one serves an address.
     fn arms(&self) -> Arms {
-        match self.whole {
-            Some(_) => Arms::unknown(self.members.len()),
-            None => Arms::in_turn(self.members.len(), self.stripes.stripe()),
+        let count = self.members.len();
+        if self.whole.is_some() {
+            return Arms::unknown(count);
         }
+        let mut each = self.members.iter().map(|member| member.belief.arms());
+        let first = each.next().unwrap_or(Arms::ONE);
+        let alike = if each.all(|arms| arms == first) { first } else { Arms::ONE };
+        alike.striped(count, self.stripes.stripe())
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

@@ -128,7 +128,10 @@ impl SimDrive {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
     use super::*;
+    use crate::commands::sim::{SimArguments, SimOutput, simulate};
 
     #[test]
     fn an_array_of_profiles_has_the_size_of_its_stripes() {
@@ -138,6 +141,24 @@ mod tests {
         assert_eq!((drive.capacity().get(), drive.arms()), (stripes * 128 * 3, 3));
         let one = SimDrive::load("atlas10k").expect("it ships");
         assert_eq!((one.capacity(), one.arms()), (one.profile.capacity(), 1));
+    }
+
+    fn simulated(drive: &str, policy: &str) -> SimOutput {
+        let command = SimArguments::augment_args(Command::new("sim").no_binary_name(true));
+        let flags = ["--drive", drive, "--policy", policy, "--requests", "3000", "--noise", "off"];
+        let arguments = SimArguments::from_arg_matches(&command.get_matches_from(flags));
+        simulate(&arguments.expect("valid flags"))
+            .unwrap_or_else(|error| panic!("{}", error.message()))
+    }
+
+    /// Two drives with two arms each: four arms, of which none is left idle.
+    #[test]
+    fn both_arms_of_each_member_of_an_array_are_kept_busy() {
+        let drive = "array:2*exos-2x18";
+        let [own, headtime] =
+            ["firmware:depth=64", "headtime"].map(|by| simulated(drive, by).measures);
+        assert_eq!(headtime.drive, drive);
+        assert!(headtime.iops > 0.95 * own.iops, "{} requests/s, {}", headtime.iops, own.iops);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //!
 //! Worked example, two arms over 100 sectors, the first for LBAs 0–49: the unit is 50, and LBA 60
 //! is served by arm 60 / 50 mod 2 = 1. An array of three members with stripes of 4 has a unit of 4:
-//! LBA 14 is on member 14 / 4 mod 3 = 0.
+//! LBA 14 is on member 14 / 4 mod 3 = 0. If each member has two arms, of 8 sectors each, LBA 38 is
+//! in stripe 9, the fourth of member 0, at its sector 14: arm 14 / 8 = 1 of that member, arm 1 of
+//! six.
 
 use alloc::vec::Vec;
 
@@ -16,13 +18,16 @@ use crate::queue::{Queue, Queued};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arms {
     count: usize,
-    /// The sectors after which the next arm serves; `None` where that is not known.
+    /// The sectors after which the next arm, or the next member of an array, serves; `None` where
+    /// that is not known.
     unit: Option<Sectors>,
+    /// The arms of each member of an array, and the sectors of each arm.
+    of_member: (usize, Sectors),
 }
 
 impl Arms {
     /// One arm.
-    pub const ONE: Self = Self { count: 1, unit: None };
+    pub const ONE: Self = Self { count: 1, unit: None, of_member: ONE_OF_MEMBER };
 
     /// Arms that serve `unit` sectors in turn.
     ///
@@ -31,13 +36,29 @@ impl Arms {
     #[must_use]
     pub fn in_turn(count: usize, unit: Sectors) -> Self {
         assert!(count > 0 && !unit.is_zero(), "{count} arms in turn of {unit}");
-        Self { count, unit: (count > 1).then_some(unit) }
+        Self { count, unit: (count > 1).then_some(unit), of_member: ONE_OF_MEMBER }
+    }
+
+    /// The arms of an array of `members` drives with these arms each, striped by `stripe`. Of
+    /// drives whose arms are not known by address, or are members of arrays, each counts as one.
+    ///
+    /// # Panics
+    /// Without a member, or when `stripe` is empty.
+    #[must_use]
+    pub fn striped(self, members: usize, stripe: Sectors) -> Self {
+        let each = Self::in_turn(members, stripe);
+        match self.unit {
+            Some(unit) if members > 1 && self.of_member == ONE_OF_MEMBER => {
+                Self { count: members * self.count, of_member: (self.count, unit), ..each }
+            }
+            _ => each,
+        }
     }
 
     /// Arms of which it is not known which one serves an address.
     #[must_use]
     pub fn unknown(count: usize) -> Self {
-        Self { count: count.max(1), unit: None }
+        Self { count: count.max(1), ..Self::ONE }
     }
 
     /// The number of arms, at least 1.
@@ -49,20 +70,38 @@ impl Arms {
     /// The arm that serves an address; `None` for a single arm, and where it is not known.
     #[must_use]
     pub fn arm_of(self, lba: Lba) -> Option<usize> {
-        self.unit.map(|unit| (lba.get() / unit.get() % self.count as u64) as usize)
+        let unit = self.unit?.get();
+        let members = self.members() as u64;
+        let (stripe, (arms, sectors)) = (lba.get() / unit, self.of_member);
+        let local = stripe / members * unit + lba.get() % unit;
+        let arm = local.checked_div(sectors.get()).unwrap_or(0).min(arms as u64 - 1);
+        Some((stripe % members) as usize * arms + arm as usize)
+    }
+
+    fn members(self) -> usize {
+        self.count / self.of_member.0
     }
 
     /// The arms that serve sectors of `extent`, the first one first; none where it is not known.
     pub(crate) fn serving(self, extent: Extent) -> impl Iterator<Item = usize> {
-        let first = self.arm_of(extent.start);
-        let units = self.unit.filter(|_| !extent.len.is_zero()).map_or(0, |unit| {
-            extent.last().get() / unit.get() - extent.start.get() / unit.get() + 1
-        });
-        let count = self.count;
-        let served = units.min(count as u64) as usize;
-        first.into_iter().flat_map(move |first| (0..served).map(move |arm| (first + arm) % count))
+        let unit = self.unit.filter(|_| !extent.len.is_zero()).map_or(0, Sectors::get);
+        let stripe_of = |lba: Lba| lba.get().checked_div(unit).unwrap_or(0);
+        let end = if extent.len.is_zero() { extent.start } else { extent.last() };
+        let (first, last) = (stripe_of(extent.start), stripe_of(end));
+        let members = self.members() as u64;
+        // The first and the last stripe of each member: its arms between them serve.
+        let begins = (first..=last).take(if unit == 0 { 0 } else { self.members() });
+        begins.flat_map(move |begin| {
+            let last_of_member = begin + (last - begin) / members * members;
+            let from = Lba::new(extent.start.get().max(begin * unit));
+            let to = Lba::new(end.get().min(last_of_member * unit + unit - 1));
+            self.arm_of(from).unwrap_or(0)..self.arm_of(to).map_or(0, |arm| arm + 1)
+        })
     }
 }
+
+/// A drive without arms that are told apart by address.
+const ONE_OF_MEMBER: (usize, Sectors) = (1, Sectors::ZERO);
 
 /// The last access of an arm.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +245,8 @@ mod tests {
         assert_eq!(Arms::in_turn(3, Sectors::new(4)).arm_of(Lba::new(14)), Some(0));
         assert_eq!(Arms::in_turn(1, Sectors::new(4)).arm_of(Lba::new(14)), None);
         assert_eq!((Arms::unknown(3).count(), Arms::unknown(3).arm_of(Lba::new(9))), (3, None));
+        let each = Arms::in_turn(2, Sectors::new(8)).striped(3, Sectors::new(4));
+        assert_eq!((each.count(), each.arm_of(Lba::new(38))), (6, Some(1)));
     }
 
     #[test]
@@ -219,5 +260,19 @@ mod tests {
             [Vec::from([2]), Vec::from([2, 0]), Vec::from([1, 2, 0])]
         );
         assert_eq!(Arms::ONE.serving(Extent::from_numbers(0, 9)).count(), 0);
+        // Every sector is served by an arm of its extent, and every arm serves a sector of it.
+        let each = Arms::in_turn(2, Sectors::new(8)).striped(3, Sectors::new(4));
+        for (start, len) in (0..48).flat_map(|start| (1..=48 - start).map(move |len| (start, len)))
+        {
+            let extent = Extent::from_numbers(start, len);
+            let mut by_sector: Vec<usize> =
+                (start..start + len).filter_map(|lba| each.arm_of(Lba::new(lba))).collect();
+            let mut serving: Vec<usize> = each.serving(extent).collect();
+            assert_eq!(serving.first(), by_sector.first(), "{extent}");
+            by_sector.sort_unstable();
+            by_sector.dedup();
+            serving.sort_unstable();
+            assert_eq!(serving, by_sector, "{extent}");
+        }
     }
 }
