@@ -86,6 +86,8 @@ impl<K, T> CompletionQueue<K, T> {
 
     /// Drops a task that has no result yet, and returns its key.
     pub fn drop_task(&mut self, number: u64) -> Option<K> {
+        // The result of a task that was woken may be there, although it was not taken yet.
+        self.poll_ready();
         self.running.remove(&number).map(|(key, _)| key)
     }
 

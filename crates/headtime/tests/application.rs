@@ -4,6 +4,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use headtime::{BatchError, CompletionQueue, Drive, ErrorKind, IfInfeasible, OpenOptions, Promise};
+use rustix::event::{PollFd, PollFlags, poll};
 
 const MIB: u64 = 1 << 20;
 
@@ -235,4 +236,18 @@ fn a_completion_queue_returns_each_result_once_with_its_key() {
     assert_eq!(queue.running(), 0);
     let fd = queue.as_fd();
     assert!(rustix::io::fcntl_getfd(fd).is_ok());
+}
+
+#[test]
+fn a_task_that_is_over_keeps_its_result_although_it_was_not_taken() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let path =
+        format!("emulated:atlas10k?backing={}", directory.path().join("drive.img").display());
+    let drive = Drive::open(&path).expect("an emulated drive");
+    let mut queue = CompletionQueue::new().expect("a descriptor");
+    let number = queue.push((), drive.write_at(0, vec![7; 4096]));
+    let readable = PollFd::new(&queue, PollFlags::IN);
+    assert_eq!(poll(&mut [readable], None), Ok(1), "the write is over");
+    assert_eq!(queue.drop_task(number), None);
+    assert!(queue.try_next().is_some_and(|((), done)| done.is_ok()));
 }
