@@ -15,8 +15,12 @@ use crate::request::{IoRequest, Link};
 ///
 /// Dropping it, or [`close`](Drive::close), refuses new requests, waits for those in flight, and
 /// makes everything written durable.
+///
+/// In a child process after fork it does not work, because its threads exist in the parent only:
+/// requests are refused there, and closing or dropping it does nothing.
 pub struct Drive {
-    inner: headtime_io::Drive,
+    /// `None` once it was closed.
+    inner: Option<headtime_io::Drive>,
     link: Link,
 }
 
@@ -42,8 +46,9 @@ impl Drive {
         let locator = Locator::parse(drive).map_err(|error| Error::locator(drive, error))?;
         let inner = headtime_io::Drive::open(&locator, options)
             .map_err(|error| Error::open(drive, error))?;
-        let link = Link { handle: inner.handle(), drive: drive.into() };
-        Ok(Self { inner, link })
+        let (handle, process) = (inner.handle(), std::process::id());
+        let link = Link { handle, drive: drive.into(), process };
+        Ok(Self { inner: Some(inner), link })
     }
 
     /// The drive as it was opened.
@@ -139,13 +144,29 @@ impl Drive {
     /// # Errors
     /// [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if requests did not complete in time, or
     /// written data could not be made durable.
-    pub fn close(self) -> Result<(), Error> {
-        let report = self.inner.shutdown();
+    pub fn close(mut self) -> Result<(), Error> {
+        let Some(report) = self.take().map(headtime_io::Drive::shutdown) else { return Ok(()) };
         if report.is_clean() { Ok(()) } else { Err(Error::unclean(&self.link.drive, &report)) }
+    }
+
+    /// The drive to be closed; `None` in a child process, where it has no thread to wait for.
+    fn take(&mut self) -> Option<headtime_io::Drive> {
+        let inner = self.inner.take()?;
+        if self.link.is_of_this_process() {
+            return Some(inner);
+        }
+        std::mem::forget(inner);
+        None
     }
 
     fn handle(&self) -> &DriveHandle {
         &self.link.handle
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

@@ -72,6 +72,17 @@ pub(crate) struct BadSetting {
     pub(crate) expected: String,
 }
 
+/// A drive of the parent process, after fork.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "process {opened} has opened the drive, and its threads do not exist in this one, {}; use the \
+        drive in that process, or open another one in this",
+    std::process::id()
+)]
+pub(crate) struct OtherProcess {
+    opened: u32,
+}
+
 /// A drive that was closed with something left.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -156,6 +167,11 @@ impl Error {
         Self { request: Some(bytes), ..timed_out }
     }
 
+    pub(crate) fn other_process(drive: &str, request: RequestBytes, opened: u32) -> Self {
+        let error = Self::new(ErrorKind::Closed, drive, OtherProcess { opened }, ESHUTDOWN);
+        Self { request: Some(request), ..error }
+    }
+
     fn of_drive(self, drive: &str) -> Self {
         Self { drive: drive.into(), ..self }
     }
@@ -229,4 +245,5 @@ impl From<Error> for std::io::Error {
 const ENOENT: i32 = rustix::io::Errno::NOENT.raw_os_error();
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
 const EBUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
+const ESHUTDOWN: i32 = rustix::io::Errno::SHUTDOWN.raw_os_error();
 const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();

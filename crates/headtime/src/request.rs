@@ -20,6 +20,8 @@ use crate::{block_on, wait_for};
 pub(crate) struct Link {
     pub(crate) handle: DriveHandle,
     pub(crate) drive: Arc<str>,
+    /// The process that opened the drive.
+    pub(crate) process: u32,
 }
 
 /// A request that has not been started: set its deadline and priority, then start it.
@@ -138,6 +140,7 @@ impl IoRequest {
 
     pub(crate) fn start_since(self, began: Instant) -> Starting {
         let Self { link, bytes, io } = self;
+        let io = io.and_then(|io| link.check_process(bytes).map(|()| io));
         let state = io.map(|io| link.handle.start_when_room_since(io, began)).map_err(Some);
         Starting { link, bytes, began, state }
     }
@@ -150,6 +153,7 @@ impl IoRequest {
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
     pub fn try_start(self) -> Result<Pending, Error> {
         let Self { link, bytes, io } = self;
+        link.check_process(bytes)?;
         let began = RealClock.now();
         let inner = link.handle.start(io?).map_err(|error| link.refused(bytes, error))?;
         Ok(Pending { link, bytes, began, inner })
@@ -175,6 +179,17 @@ impl IntoFuture for IoRequest {
 }
 
 impl Link {
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    fn check_process(&self, bytes: RequestBytes) -> Result<(), Error> {
+        if self.is_of_this_process() {
+            return Ok(());
+        }
+        Err(Error::other_process(&self.drive, bytes, self.process))
+    }
+
     fn refused(&self, bytes: RequestBytes, error: SubmitError) -> Error {
         Error::submit(&self.drive, bytes, error)
     }

@@ -1,8 +1,10 @@
 """Drives, requests and batches."""
 
 import asyncio
+import os
 import pathlib
 import pickle
+import signal
 import tempfile
 import threading
 import time
@@ -126,6 +128,21 @@ class Blocking(unittest.TestCase):
         self.assertIs(type(copied), headtime.InvalidError)
         self.assertEqual(str(copied), str(caught.exception))
         self.assertEqual((copied.drive, copied.offset, copied.errno), ("memory:64MiB", 1, 22))
+
+    def test_a_child_process_is_told_that_the_drive_is_not_its_own(self):
+        drive = slow_drive(self)
+        request = drive.read_at(0, 4096)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            try:
+                request.wait()
+            except headtime.ClosedError:
+                drive.close()
+                os._exit(7)
+            os._exit(1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+        self.assertEqual(len(request.wait().data), 4096)
 
     def test_a_drive_that_is_forgotten_is_closed(self):
         with tempfile.TemporaryDirectory() as folder:
