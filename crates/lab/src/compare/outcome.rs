@@ -144,6 +144,8 @@ pub enum CellStatus {
     Overloaded,
     /// Nothing was counted: the workload ended within the warm-up.
     Empty,
+    /// The run could not be made.
+    Failed,
 }
 
 impl CellOutcome {
@@ -197,6 +199,7 @@ impl CellStatus {
             Self::NotSteady => "not steady",
             Self::Overloaded => "overloaded",
             Self::Empty => "nothing counted",
+            Self::Failed => "failed",
         }
     }
 }

@@ -274,7 +274,7 @@ impl Comparison {
                     ];
                     row.extend([
                         policy.oracle.to_string(),
-                        policy.status.word().to_string(),
+                        policy.status.written().to_string(),
                         metric.key.to_string(),
                     ]);
                     row.extend([Some(estimate.value), estimate.low, estimate.high].map(number));

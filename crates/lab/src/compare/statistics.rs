@@ -190,7 +190,8 @@ impl Metric {
             .unwrap_or_else(|| panic!("{key} stands in the table of metrics"))
     }
 
-    /// The mean over the replicas; `None` if none of them has the figure.
+    /// The mean over the replicas; `None` if none of them has the figure, or if some ran without
+    /// it, as at equal load under an overloaded policy: the others are the fortunate ones.
     #[must_use]
     pub fn estimate(&self, replicas: &[Option<&Figures>]) -> Option<Estimated> {
         let known: Vec<(&Figures, f64)> = replicas
@@ -198,8 +199,11 @@ impl Metric {
             .flatten()
             .filter_map(|figures| Some((*figures, (self.of)(figures)?)))
             .collect();
+        // A run without a deadline tells nothing about misses and is no bad sign.
+        let some_lack_it = known.len() < replicas.iter().flatten().count() && !self.is_share;
         match known.as_slice() {
             [] => None,
+            _ if some_lack_it => None,
             [(figures, value)] => {
                 Some(Estimated::new(*value, (self.alone)(figures).filter(|_| replicas.len() == 1)))
             }
@@ -217,6 +221,7 @@ impl Metric {
         replicas: &[Option<&Figures>],
         baseline: &[Option<&Figures>],
     ) -> Option<PairedDifference> {
+        self.estimate(replicas).and(self.estimate(baseline))?;
         let both =
             replicas.iter().zip(baseline).filter_map(|(mine, theirs)| Some(((*mine)?, (*theirs)?)));
         let pairs: Vec<_> = both
@@ -378,7 +383,9 @@ pub fn totals<'a>(outcomes: &[Option<&'a CellOutcome>]) -> Vec<Option<&'a Figure
 /// The worst that any replica says.
 #[must_use]
 pub fn worst_status(outcomes: &[Option<&CellOutcome>]) -> CellStatus {
-    outcomes.iter().flatten().map(|outcome| outcome.status()).max().unwrap_or(CellStatus::Empty)
+    let status =
+        |outcome: &Option<&CellOutcome>| outcome.map_or(CellStatus::Failed, |it| it.status());
+    outcomes.iter().map(status).max().unwrap_or(CellStatus::Empty)
 }
 
 /// A response time, `None` when nothing responded.
@@ -405,6 +412,8 @@ pub fn show_rate(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::outcome::EqualLoad;
+    use crate::compare::outcome::tests::outcome;
 
     fn runs(rates: &[f64]) -> Vec<Figures> {
         rates
@@ -466,6 +475,13 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_with_a_failed_replica_has_failed() {
+        let ran = outcome(100.0);
+        assert_eq!(worst_status(&[Some(&ran), Some(&ran)]), CellStatus::Fine);
+        assert_eq!(worst_status(&[Some(&ran), None]), CellStatus::Failed);
+    }
+
+    #[test]
     fn a_replica_that_failed_is_missing_on_both_sides() {
         let (baseline, policy) = (runs(&[100.0, 110.0, 120.0]), runs(&[104.0, 113.0, 125.0]));
         let mut with_gap = some(&policy);
@@ -480,6 +496,26 @@ mod tests {
             .expect("one of three ran");
         assert_eq!((difference.by, difference.paired), (Estimated::new(4.0, None), false));
         assert_eq!(Metric::named("iops").difference(&[None], &[None]), None);
+    }
+
+    /// Of three runs at equal load, the drive kept up with two.
+    #[test]
+    fn a_policy_that_was_overloaded_in_one_replica_has_no_mean_of_the_others() {
+        let loaded = |p99: Option<f64>| Figures {
+            equal_load: p99
+                .map(|response_ms_p99| EqualLoad { response_ms_p99, ..Default::default() }),
+            ..Figures::default()
+        };
+        let (steady, fortunate) = (
+            [Some(90.0), Some(100.0), Some(110.0)].map(loaded),
+            [Some(50.0), Some(60.0), None].map(loaded),
+        );
+        let p99 = Metric::named("equal_load_response_ms_p99");
+        assert_eq!(p99.estimate(&some(&fortunate)), None);
+        assert_eq!(p99.difference(&some(&fortunate), &some(&steady)), None);
+        let of = |place, figures| RankedPolicy { place, replicas: some(figures), eligible: true };
+        let best = best(p99, &[of(0, &steady), of(1, &fortunate)]).expect("one kept up");
+        assert_eq!(best.places, [0]);
     }
 
     #[test]
