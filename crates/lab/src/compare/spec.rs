@@ -127,9 +127,13 @@ impl CompareSpec {
     fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         let place = |start: usize| format!("{name}:{}", text[..start].matches('\n').count() + 1);
         let file: PlanFile = toml::from_str(text).map_err(|error| {
-            let place = error.span().map_or_else(|| name.to_string(), |span| place(span.start));
+            let start = error.span().map(|span| span.start);
+            let line =
+                start.and_then(|start| text.lines().nth(text[..start].matches('\n').count()));
+            let message = line.and_then(|line| wrong_type(error.message(), line));
             // The library's words end in a remedy for unknown keys: the names that are known.
-            Failure::Usage(anyhow!("{place}: {}", error.message().replace('\n', "; ")))
+            let message = message.unwrap_or_else(|| error.message().replace('\n', "; "));
+            Failure::Usage(anyhow!("{}: {message}", start.map_or_else(|| name.to_string(), place)))
         })?;
         let mut spec = Self::default();
         let placed = Locating { place: &place };
@@ -368,6 +372,26 @@ const MAX_REPLICAS: u64 = 10_000;
 /// Requests are counted in less than this, so that sums stay exact in a float.
 const MOST: u64 = 1 << 48;
 
+/// The error of a value of another type than its key takes, by the line of the key.
+fn wrong_type(message: &str, line: &str) -> Option<String> {
+    let (_, expected) = message.strip_prefix("invalid type: ")?.rsplit_once(", expected ")?;
+    let (key, value) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()))?;
+    let (expected, example) = match expected {
+        "a sequence" => ("a list", format!("[{value}]")),
+        "u64" => ("a whole number without quotes", "1".to_string()),
+        "a string" => ("text in quotes", "\"…\"".to_string()),
+        _ => return None,
+    };
+    Some(if value.starts_with('[') {
+        format!(
+            "{key} is {value}, expected in the list {expected}; write it such as {key} = \
+                [{example}]"
+        )
+    } else {
+        format!("{key} is {value}, expected {expected}; write it such as {key} = {example}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,7 +433,21 @@ mod tests {
                 "plan.toml:3: depth 0 is not a whole number from 1 to 1000000",
             ),
             ("seed = 1\nnoise = \"some\"\n", "plan.toml:2: noise: some is no level of noise"),
-            ("seed = \"one\"\n", "plan.toml:1: invalid type: string"),
+            (
+                "seed = \"one\"\n",
+                "plan.toml:1: seed is \"one\", expected a whole number without quotes; write it \
+                    such as seed = 1",
+            ),
+            (
+                "seed = 1\npolicies = \"fcfs\"\n",
+                "plan.toml:2: policies is \"fcfs\", expected a list; write it such as policies = \
+                    [\"fcfs\"]",
+            ),
+            (
+                "depths = [\"4\"]\n",
+                "plan.toml:1: depths is [\"4\"], expected in the list a whole number without \
+                    quotes; write it such as depths = [1]",
+            ),
             ("seed = 1\nseed = 2\n", "plan.toml:2: duplicate key"),
             ("models = []\n", "models names none; leave it out for the default"),
             ("policies = []\n", "policies names none; leave it out for the default"),
