@@ -454,6 +454,11 @@ fn keys_of_a_flag_apply_to_one_stream_or_to_all() {
         AddressPattern::Near { mean: Distance::Share(0.01), jumps: 0.0 }
     );
 
+    let dot = "[[stream]]\nname = \"db.log\"\n";
+    let dot = WorkloadFile::from_toml("x.toml", dot).unwrap();
+    let dot = dot.with("flag", "db.log.size=8KiB").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(dot.streams[0].stream.sizes, Sizes::Fixed { bytes: 8_192 });
+
     let random = || BUILTINS[0].load().unwrap();
     let open = random().with("flag", "rate=50,size=8KiB,range=0%..50%").unwrap();
     assert!(!open.takes_depth() && random().takes_depth(), "a rate makes an open loop of it");
@@ -464,6 +469,7 @@ fn keys_of_a_flag_apply_to_one_stream_or_to_all() {
         ("size=4 fortnights", "flag: stream random: size: `4 fortnights`"),
         ("sise=4KiB", "flag: stream random: unknown key `sise`"),
         ("size", "flag: stream random: size: ``"),
+        ("x.size=4KiB", "flag: there is no stream `x`; known are random"),
         ("rate=5,think=3ms", "flag: stream random: think has no meaning"),
         ("", "flag: "),
         ("=", "flag: "),

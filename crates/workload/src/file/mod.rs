@@ -175,9 +175,18 @@ impl WorkloadFile {
         for pair in split(pairs) {
             let (key, value) =
                 pair.split_once('=').map_or((pair, ""), |(key, value)| (key.trim(), value.trim()));
-            let stream = key.split_once('.').and_then(|(name, rest)| {
-                Some((self.streams.iter().position(|plan| plan.name == name)?, rest))
+            let stream = self.streams.iter().enumerate().find_map(|(stream, plan)| {
+                Some((stream, key.strip_prefix(plan.name.as_str())?.strip_prefix('.')?))
             });
+            let other = key.split_once('.').map(|(name, _)| name);
+            let is_key = |name: &&str| KEYS.iter().any(|known| known.name == *name);
+            if let (None, Some(name)) = (stream, other.filter(|name| !is_key(name))) {
+                let names: Vec<&str> = self.streams.iter().map(|plan| &*plan.name).collect();
+                let message =
+                    format!("there is no stream `{name}`; known are {}", names.join(", "));
+                errors.push(TextError::whole(flag, message));
+                continue;
+            }
             let (streams, key) = stream
                 .map_or((0..self.streams.len(), key), |(stream, rest)| (stream..stream + 1, rest));
             let line = format!("{key} = {value}");
