@@ -1,4 +1,4 @@
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, final
@@ -7,6 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 _Buffer: TypeAlias = bytes | bytearray | memoryview | NDArray[Any]
+_Names: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 
 class Error(OSError):
     drive: str
@@ -176,9 +177,9 @@ class Comparison:
 
 def simulate(**options: Any) -> Simulation: ...
 def compare(
-    policies: str | Sequence[str] | None = None,
-    drives: str | Sequence[str] | None = None,
-    workloads: str | Sequence[str] | None = None,
+    policies: _Names | None = None,
+    drives: _Names | None = None,
+    workloads: _Names | None = None,
     *,
     out: str | PathLike[str] = "headtime-compare",
     backend: str | None = None,

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,6 +28,11 @@ _RECORD = numpy.dtype(
 )
 
 
+def _are_several(value):
+    """Returns true if a keyword has several values: a list, a tuple, a range, an array."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, os.PathLike))
+
+
 def _flags(options):
     """The flags of a command: each keyword is the flag of this name."""
     flags = []
@@ -37,8 +43,7 @@ def _flags(options):
         if value is True:
             flags.append(flag)
             continue
-        many = isinstance(value, (list, tuple))
-        for one in value if many else [value]:
+        for one in value if _are_several(value) else [value]:
             flags += [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
     return flags
 
@@ -126,7 +131,7 @@ def compare(
     lines on standard error of a terminal.
     """
     depths = options.get("depths")
-    if isinstance(depths, (list, tuple)):
+    if _are_several(depths):
         options["depths"] = ",".join(map(str, depths))
     options = {"policies": policies, "drives": drives, "workloads": workloads, **options}
     flags = _flags({**options, "out": out})

@@ -82,8 +82,10 @@ pub(crate) fn run_job(
     job: &str,
 ) -> PyResult<String> {
     let answer = py.detach(|| {
-        let prepared = prepared(flags, &library)?;
-        Ok(sweep::run_job(&prepared.plan, &prepared.build, job)?)
+        let run = |on: &Prepared| sweep::run_job(&on.plan, &on.build, job);
+        let kept = prepared(&flags, &library, None)?;
+        // A file that the plan names may have changed since the last job.
+        run(&kept).or_else(|_| Ok(run(&*prepared(&flags, &library, Some(&kept))?)?))
     });
     answer.map_err(|failure: Failure| command_error(&failure))
 }
@@ -97,15 +99,21 @@ struct Prepared {
 
 static PREPARED: Mutex<Option<Arc<Prepared>>> = Mutex::new(None);
 
-fn prepared(flags: Vec<String>, library: &std::path::Path) -> Result<Arc<Prepared>, Failure> {
-    let mut kept = lock(&PREPARED);
-    if let Some(kept) = kept.as_ref().filter(|kept| kept.flags == flags) {
-        return Ok(Arc::clone(kept));
+/// The plan of these flags: the last one, or a new one if that was `refused`.
+fn prepared(
+    flags: &[String],
+    library: &std::path::Path,
+    refused: Option<&Arc<Prepared>>,
+) -> Result<Arc<Prepared>, Failure> {
+    let mut last = lock(&PREPARED);
+    let is_refused = |last| refused.is_some_and(|refused| Arc::ptr_eq(last, refused));
+    if let Some(last) = last.as_ref().filter(|last| last.flags == flags && !is_refused(last)) {
+        return Ok(Arc::clone(last));
     }
-    let arguments: CompareArguments = parse("headtime compare", &flags)?;
+    let arguments: CompareArguments = parse("headtime compare", flags)?;
     let (plan, build) = (Plan::new(spec(&arguments)?)?, build(library)?);
-    let made = Arc::new(Prepared { flags, plan, build });
-    *kept = Some(Arc::clone(&made));
+    let made = Arc::new(Prepared { flags: flags.to_vec(), plan, build });
+    *last = Some(Arc::clone(&made));
     Ok(made)
 }
 

@@ -64,6 +64,17 @@ class Comparisons(unittest.TestCase):
             self.assertIn("sptf", resumed.table)
             self.assertEqual(json.loads((folder / "a/results.json").read_text()), resumed.results)
 
+    def test_a_file_that_has_changed_is_read_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            workload = pathlib.Path(folder) / "mine.toml"
+            plan = {**SMALL, "workloads": workload, "depths": range(2, 3), "out": f"{folder}/out"}
+            rates = []
+            for size in ["4KiB", "1MiB"]:
+                workload.write_text(f'[[stream]]\nsize = "{size}"\n')
+                run = headtime.compare(**plan, n_jobs=1)
+                rates.append(run.results["cases"][0]["policies"][0]["metrics"]["iops"]["value"])
+            self.assertGreater(rates[0], rates[1])
+
     def test_processes_write_the_folder_of_the_command_byte_for_byte(self):
         alone = pathlib.Path(os.environ["HEADTIME_TEST_COMPARISON"])
         with tempfile.TemporaryDirectory() as folder:
