@@ -52,12 +52,17 @@ class DriveError(Error):
 class BatchError(Exception):
     """A request of a batch failed.
 
-    ``results`` has an ``IoDone`` or an ``Error`` for each request, in the order of the batch.
+    ``results`` has an ``IoDone`` or an ``Error`` for each request, in the order of the batch. In
+    another process, to which the exception was sent, it has None for each ``IoDone``.
     """
 
     def __init__(self, message, results):
         super().__init__(message)
         self.results = results
+
+    def __reduce__(self):
+        failed = [one if isinstance(one, Error) else None for one in self.results]
+        return type(self), (self.args[0], failed)
 
 
 class UsageError(ValueError):

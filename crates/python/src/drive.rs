@@ -71,6 +71,9 @@ impl Drive {
         })?;
         let mut options = OpenOptions::new();
         for (name, value) in settings.into_iter().flatten() {
+            if value.is_none() {
+                continue;
+            }
             let value = if value.is_instance_of::<PyBool>() {
                 if value.is_truthy()? { "yes".to_owned() } else { "no".to_owned() }
             } else {
@@ -138,11 +141,13 @@ impl Drive {
     /// A batch of requests, each due `deadline` seconds from the start of the batch.
     #[pyo3(signature = (requests, *, deadline = None))]
     fn batch(&self, requests: &Bound<'_, PyAny>, deadline: Option<f64>) -> PyResult<Batch> {
-        let mut all = Vec::new();
-        for request in requests.try_iter()? {
-            let request = request?.cast_into::<Request>()?;
-            all.push(lock(&request.get().0).take().ok_or_else(|| used_up("a request"))?);
-        }
+        // A batch that is refused for one of its requests uses up none.
+        let requests = requests.try_iter()?.map(|request| Ok(request?.cast_into::<Request>()?));
+        let requests = requests.collect::<PyResult<Vec<_>>>()?;
+        let take = |request: Bound<'_, Request>| lock(&request.get().0).take();
+        let all =
+            requests.into_iter().map(|request| take(request).ok_or_else(|| used_up("a request")));
+        let all = all.collect::<PyResult<Vec<_>>>()?;
         let mut batch = self.with_open(|drive| drive.batch(all))?;
         if let Some(deadline) = deadline {
             batch = batch.deadline(seconds("deadline", deadline)?);
@@ -204,11 +209,19 @@ impl Drive {
                 continue;
             }
             request = match name.as_str() {
-                "deadline" => request.deadline(seconds("deadline", value.extract()?)?),
-                "priority" => request.priority(priority(&value.extract::<String>()?)?),
-                "stream" => request.stream(value.extract()?),
-                "volume" => request.volume(value.extract()?),
-                "guaranteed" => request.guaranteed(if_infeasible(&value.extract::<String>()?)?),
+                "deadline" => {
+                    request.deadline(seconds("deadline", option(&name, &value, A_TIME)?)?)
+                }
+                "priority" => {
+                    let text: String = option(&name, &value, "a text such as \"rt/2\"")?;
+                    request.priority(priority(&text)?)
+                }
+                "stream" => request.stream(option(&name, &value, A_NUMBER)?),
+                "volume" => request.volume(option(&name, &value, A_NUMBER)?),
+                "guaranteed" => {
+                    let text: String = option(&name, &value, ANSWERS)?;
+                    request.guaranteed(if_infeasible(&text)?)
+                }
                 "durable" if value.is_truthy()? => request.durable(),
                 "durable" => request,
                 _ => {
@@ -465,10 +478,24 @@ fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Ok(Bytes::from_owner(PyBackedBytes::from(data)))
 }
 
-fn seconds(name: &str, value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|_| {
-        PyValueError::new_err(format!("{name}={value}: expected seconds, a number from 0"))
+const A_TIME: &str = "seconds, a number from 0";
+const A_NUMBER: &str = "a whole number from 0 to 4294967295";
+const ANSWERS: &str = "\"refuse\" or \"best-effort\"";
+
+/// The value of an option of a request.
+fn option<'py, T>(name: &str, value: &Bound<'py, PyAny>, expected: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    value.extract().map_err(|_| {
+        let shown = value.repr().map_or_else(|_| String::new(), |shown| shown.to_string());
+        PyTypeError::new_err(format!("{name}={shown}: expected {expected}"))
     })
+}
+
+fn seconds(name: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| PyValueError::new_err(format!("{name}={value}: expected {A_TIME}")))
 }
 
 fn priority(text: &str) -> PyResult<IoPriority> {
@@ -480,7 +507,7 @@ fn if_infeasible(text: &str) -> PyResult<IfInfeasible> {
         "refuse" => Ok(IfInfeasible::Refuse),
         "best-effort" => Ok(IfInfeasible::BestEffort),
         _ => Err(PyValueError::new_err(format!(
-            "guaranteed={text:?}: expected \"refuse\" or \"best-effort\", what to do with a \
+            "guaranteed={text:?}: expected {ANSWERS}, what to do with a \
                 request whose deadline cannot be guaranteed"
         ))),
     }

@@ -47,6 +47,17 @@ class Blocking(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "no option dedline"):
             drive.read_at(0, 512, dedline=1.0)
 
+    def test_an_option_of_another_type_is_named_and_a_refused_batch_uses_up_nothing(self):
+        drive = headtime.Drive("memory:64MiB", policy=None)
+        with self.assertRaisesRegex(TypeError, "^deadline='50ms': expected seconds"):
+            drive.read_at(0, 512, deadline="50ms")
+        with self.assertRaisesRegex(TypeError, "^volume='a': expected a whole number"):
+            drive.read_at(0, 512, volume="a")
+        request = drive.read_at(0, 512)
+        with self.assertRaises(TypeError):
+            drive.batch([request, 5])
+        self.assertEqual(len(request.wait().data), 512)
+
     def test_a_deadline_is_guaranteed_or_the_request_is_refused(self):
         with tempfile.TemporaryDirectory() as directory:
             emulated = f"emulated:savvio10k2?backing={directory}/drive.img"
@@ -128,6 +139,12 @@ class Blocking(unittest.TestCase):
         self.assertIs(type(copied), headtime.InvalidError)
         self.assertEqual(str(copied), str(caught.exception))
         self.assertEqual((copied.drive, copied.offset, copied.errno), ("memory:64MiB", 1, 22))
+        drive = headtime.Drive("memory:64MiB")
+        with self.assertRaises(headtime.BatchError) as caught:
+            drive.batch([drive.read_at(0, 512), drive.read_at(1, 512)]).wait()
+        copied = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual(str(copied), str(caught.exception))
+        self.assertEqual((copied.results[0], copied.results[1].offset), (None, 1))
 
     def test_a_child_process_is_told_that_the_drive_is_not_its_own(self):
         drive = slow_drive(self)
