@@ -7,7 +7,7 @@ use bytes::Bytes;
 use headtime_io::{DriveHandle, DriveOptions, Io, Locator, Tuning};
 
 use crate::batch::Batch;
-use crate::error::{Error, RequestBytes};
+use crate::error::{Error, NotOnDrive, RequestBytes};
 use crate::options::OpenOptions;
 use crate::request::{IoRequest, Link};
 
@@ -115,6 +115,10 @@ impl Drive {
     ) -> IoRequest {
         let extent = self.handle().extent_of_bytes(bytes.offset, bytes.len);
         let io = extent.map(io).map_err(|unaligned| Error::invalid(self.name(), bytes, unaligned));
+        let (end, capacity) = (bytes.offset.checked_add(bytes.len), self.capacity());
+        let on_drive = bytes.len == 0 || end.is_some_and(|end| end <= capacity);
+        let beyond = || Error::invalid(self.name(), bytes, NotOnDrive { capacity });
+        let io = io.and_then(|io| if on_drive { Ok(io) } else { Err(beyond()) });
         IoRequest::new(self.link.clone(), bytes, io)
     }
 

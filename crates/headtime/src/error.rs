@@ -72,6 +72,16 @@ pub(crate) struct BadSetting {
     pub(crate) expected: String,
 }
 
+/// Bytes that are not on the drive.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a part of that is not on the drive, which has {capacity} bytes; keep requests within bytes \
+        0..{capacity}"
+)]
+pub(crate) struct NotOnDrive {
+    pub(crate) capacity: u64,
+}
+
 /// A drive of the parent process, after fork.
 #[derive(Debug, thiserror::Error)]
 #[error(

@@ -38,7 +38,7 @@ fn an_error_names_the_drive_the_bytes_and_the_cause() {
     let message = error.to_string();
     assert!(
         message.starts_with("memory:64MiB: read of 512 bytes from byte 67108864: ")
-            && message.contains("is not on the drive"),
+            && message.contains("is not on the drive, which has 67108864 bytes; keep"),
         "{message}"
     );
     let error = drive.write_at(100, vec![0; 512]).wait().expect_err("no whole sectors");
