@@ -182,9 +182,9 @@ pub struct ExportStatus {
     pub writes: OpStatus,
     /// All other requests.
     pub others: OpStatus,
-    /// Requests at the drive with a deadline, their own or by priority.
+    /// Reads and writes with a deadline, their own or by priority.
     pub deadline_requests: u64,
-    /// Those that completed after it.
+    /// Those that were late or failed.
     pub deadline_misses: u64,
     /// The disk time charged to it.
     pub disk_time_ms: f64,
@@ -303,13 +303,6 @@ impl StatusSource {
         let export = export.as_deref();
         let settings = export.and_then(|export| export.volume.settings().of_class(export.class));
         let extents = |export: &Export| ExtentStatus::all_of(&export.volume.extents());
-        let account = now
-            .drive
-            .accounts
-            .iter()
-            .find(|(id, _)| *id == volume.id)
-            .map(|(_, account)| *account)
-            .unwrap_or_default();
         ExportStatus {
             id: volume.id.0,
             name: volume.name.clone(),
@@ -326,8 +319,8 @@ impl StatusSource {
             reads: OpStatus::of(&volume.reads),
             writes: OpStatus::of(&volume.writes),
             others: OpStatus::of(&volume.others),
-            deadline_requests: account.deadline_requests,
-            deadline_misses: account.deadline_misses,
+            deadline_requests: volume.deadline_requests,
+            deadline_misses: volume.deadline_misses,
             disk_time_ms: disk_time(volume, now).as_ms_f64(),
         }
     }

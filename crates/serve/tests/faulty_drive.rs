@@ -13,6 +13,7 @@ use common::client::Client;
 use common::{Sandbox, noise, runtime};
 use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
+use headtime_serve::control::ControlClient;
 use headtime_serve::scans::{ScanState, StartScan, TermsChange};
 use headtime_serve::volumes::VolumeOrder;
 use headtime_tasks::TaskKind;
@@ -76,10 +77,14 @@ fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
     }
     let sandbox = sandbox("");
     let switch = sandbox.path("inject");
-    let only_if = format!("error-pread-file={}", switch.display());
-    let _drive =
-        drive(&sandbox, &["--filter=error", "error-pread=EIO", "error-pread-rate=100%", &only_if]);
-    let server = sandbox.serve(VOLUMES);
+    let only_if = |what: &str| format!("error-{what}-file={}", switch.display());
+    let (reads, zeroes) = (only_if("pread"), only_if("zero"));
+    let reads = ["--filter=error", "error-pread=EIO", "error-pread-rate=100%", &reads];
+    let zeroes = ["error-zero=EIO", "error-zero-rate=100%", &zeroes];
+    let _drive = drive(&sandbox, &[&reads[..], &zeroes].concat());
+    let volumes = VOLUMES.replace("\"a\"\n", "\"a\"\nclasses = \"bulk\"\ndeadline = \"1h\"\n");
+    let control = sandbox.path("control");
+    let server = sandbox.serve(&format!("control = {control:?}\n{volumes}"));
     runtime().block_on(async {
         let (mut a, mut b) =
             (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
@@ -106,11 +111,30 @@ fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
                 assert!(completion.id == writing && completion.result.is_ok());
             }
         }
+        let (offset, length) = (2 << 20, BLOCK as u32);
+        let zeroing =
+            NbdCommand::WriteZeroes { offset, length, fua: true, no_hole: true, fast: false };
+        failure(a.request(zeroing).await);
         std::fs::remove_file(&switch).unwrap();
         assert_eq!(a.read(0, BLOCK as u32).await.unwrap(), noise(1, BLOCK));
         assert_eq!(a.read(1 << 20, BLOCK as u32).await.unwrap(), noise(2, BLOCK));
         assert_eq!(b.read(0, BLOCK as u32).await.unwrap(), noise(3, BLOCK));
     });
+    // A failed read misses its deadline, and a class has the requests of its own export only.
+    let mut client = ControlClient::connect(&control).unwrap();
+    let status = client.ask("status", serde_json::Value::Null).unwrap();
+    let misses = |of: &serde_json::Value| {
+        (of["name"].clone(), of["deadline_misses"].clone(), of["deadline_requests"].clone())
+    };
+    let [a, bulk, b] = &status["volumes"].as_array().unwrap()[..] else { panic!("{status}") };
+    assert_eq!(misses(a), ("a".into(), 1.into(), 5.into()));
+    assert_eq!(misses(bulk), ("a@bulk".into(), 0.into(), 0.into()));
+    assert_eq!(misses(b), ("b".into(), 0.into(), 0.into()));
+    let top = client.ask("top", serde_json::Value::Null).unwrap();
+    assert_eq!(
+        (&top["exports"][0]["name"], &top["exports"][0]["errors"]),
+        (&"a".into(), &2.into())
+    );
     assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
 }
 

@@ -54,6 +54,12 @@ pub struct LiveVolume {
 }
 
 impl LiveVolume {
+    /// Returns true if its requests have deadlines: its own, or by I/O priority.
+    #[must_use]
+    pub fn has_deadlines(&self) -> bool {
+        self.deadline_ms.is_some() || self.total.deadline_requests > 0
+    }
+
     /// Takes in the newest second.
     pub fn push(&mut self, sample: VolumeSample, total: VolumeTotals) {
         if self.history_mib_per_second.len() == HISTORY {

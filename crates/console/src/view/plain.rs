@@ -37,7 +37,7 @@ pub fn lines(moment: &Moment) -> Vec<String> {
             show_ms(last.max_ms),
             last.in_flight,
         );
-        if volume.deadline_ms.is_some() {
+        if volume.has_deadlines() {
             line.push_str(&format!(
                 "  misses {} (all {} of {})",
                 last.deadline_misses, volume.total.deadline_misses, volume.total.deadline_requests

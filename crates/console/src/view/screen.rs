@@ -262,7 +262,7 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
     let rows = indices.iter().map(|index| {
         let volume = &moment.volumes[*index];
         let (last, total) = (&volume.last, &volume.total);
-        let (missed, all_missed) = if volume.deadline_ms.is_some() {
+        let (missed, all_missed) = if volume.has_deadlines() {
             (
                 last.deadline_misses.to_string(),
                 format!(
@@ -394,7 +394,7 @@ mod tests {
     fn moment() -> Moment {
         let mut recorder = LiveVolume {
             name: "recorder".into(),
-            deadline_ms: Some(100.0),
+            deadline_ms: None, // by priority
             ..LiveVolume::default()
         };
         let sample = VolumeSample {

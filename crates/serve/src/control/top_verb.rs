@@ -57,7 +57,7 @@ pub struct TopExport {
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Failed reads and writes.
+    /// Failed requests, flushes included.
     pub errors: u64,
     /// Reads and writes with a deadline that missed it.
     pub deadline_misses: u64,
@@ -175,7 +175,7 @@ fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
         in_flight: stats.in_flight,
         requests: total.requests,
         bytes: total.bytes,
-        errors: total.errors,
+        errors: total.errors + stats.others.errors,
         deadline_misses: stats.deadline_misses,
         response_us: total
             .response
