@@ -345,6 +345,7 @@ fn check_config_refuses_what_a_server_would_refuse_at_its_start() {
     let sized = |name: &str, more: &str| volume(name, &format!("size = \"8MiB\"\n{more}"));
     let cases = [
         ("metrics = \"0.0.0.0:9\"\n".to_owned(), "metrics_public"),
+        ("metrics = \"127.0.0.1:9\"\nweb = \"127.0.0.1:9\"\n".to_owned(), "each a port"),
         ("profile = \"wd40\"\n".to_owned(), "no profile is called `wd40`"),
         ("[tls]\ncertificate = \"no.pem\"\nkey = \"no.key\"\n".to_owned(), "no.pem"),
         (sized("a", "reserve = \"80%\"") + &sized("b", "reserve = \"30%\""), "20 % is free"),
@@ -414,7 +415,17 @@ fn check_config_reads_the_drive_and_exits_as_serve_would() {
     refused("", 1, "the drive holds other content");
     refused("profile = \"atlas10k\"\n", 2, "describes a drive of");
     refused("initialize = true\nmodel = \"compact\"\n", 2, "give rpm");
+    refused("initialize = true\ncontrol = \"/no/such/c\"\n", 1, "does its directory exist");
+    let over_file = format!("initialize = true\ncontrol = {:?}\n", at("disk.img"));
+    refused(&over_file, 1, "is not a socket, so it is not replaced");
     assert_eq!(checked("initialize = true\n").0, Some(0));
+    assert_eq!(checked("initialize = true\nmodel = \"matrix\"\n").0, Some(0));
+    assert_eq!(
+        checked("initialize = true\n[[scan]]\ntarget = \"x\"\ntask = \"scrub\"\n").0,
+        Some(0)
+    );
+    let notes = headtime(&["check-config", text(&path)]).stdout;
+    assert!(String::from_utf8_lossy(&notes).contains("starts when there is a volume x"));
     assert_eq!(checked("existing = true\n").0, Some(0));
     refused("existing = true\n[[volume]]\nname = \"p1\"\n", 2, "disk");
     let content = std::fs::read(at("disk.img")).expect("it is ours");

@@ -266,19 +266,21 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
     OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
 }
 
-/// Checks that a drive of this size can be modelled as chosen. The file of a map is read.
+/// Checks that a drive of this size can be modelled as chosen. The file of a map is read. `kind` is
+/// the name of a drive that reports no model.
 ///
 /// # Errors
 /// [`OpenError::Belief`].
 pub fn check_model(
     choice: &ModelChoice,
     profile: Option<DriveProfile>,
+    kind: &str,
     capacity: Sectors,
     sector_size: SectorSize,
 ) -> Result<(), OpenError> {
     let model = profile.map_or(ReportedModel::Unknown, |of| ReportedModel::Profile(Box::new(of)));
     let usual = Box::new(LinearBelief::new(capacity));
-    choose(usual, model, choice, "", capacity, sector_size).map(drop)
+    choose(usual, model, choice, kind, capacity, sector_size).map(drop)
 }
 
 /// Chooses the drive model for a drive of this name and size: `usual` unless the owner chose a map.

@@ -78,9 +78,8 @@ pub enum BindError {
     Live { address: Listen },
     /// The path is a file and not a socket.
     #[error(
-        "{address}: the file exists and is not a socket, so it is not replaced; remove it, or \
-            choose \
-            another path"
+        "{address}: the file exists and is not a socket, so it is not replaced; choose another \
+            path, or remove the file if nothing needs it"
     )]
     NoSocket { address: Listen },
     /// A passed socket is not among the addresses.
@@ -94,6 +93,9 @@ pub enum BindError {
     System { address: Listen, doing: &'static str, error: io::Error },
 }
 
+/// The step that fails for a directory that is not there.
+const MAKING_THE_FILE: &str =
+    "making the socket's file; does its directory exist, and is it writable?";
 /// The length of the system's queue of connections that are not yet accepted.
 const BACKLOG: i32 = 128;
 
@@ -240,6 +242,27 @@ fn passed(address: &Listen) -> io::Result<Option<ListeningSocket>> {
     }
 }
 
+/// Checks an address as far as that is possible without binding it. A directory below `/run` may
+/// be missing: a service manager makes it before the server starts.
+pub(crate) fn check_address(address: &Listen) -> Result<(), BindError> {
+    let path = match address {
+        Listen::Tcp { host, port, .. } => {
+            let found = (host.as_str(), *port).to_socket_addrs();
+            return found.map(drop).map_err(system(address, "binding"));
+        }
+        Listen::Unix { path, .. } => path,
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => return Ok(()),
+        Ok(_) => return Err(BindError::NoSocket { address: address.clone() }),
+        Err(_) if path.starts_with("/run") => return Ok(()),
+        Err(_) => {}
+    }
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let found = std::fs::metadata(directory.unwrap_or(Path::new(".")));
+    found.map(drop).map_err(system(address, MAKING_THE_FILE))
+}
+
 /// Binds the first of the host's addresses that can be bound.
 fn bind_tcp(host: &str, port: u16) -> io::Result<TcpSocket> {
     bind_first((host, port).to_socket_addrs()?)
@@ -279,10 +302,7 @@ fn bind_unix(address: &Listen, path: &Path, mode: u32) -> Result<(OwnedFd, Socke
     // The name that it gets later has to be possible too.
     SocketAddrUnix::new(path).map_err(from_os(address, "naming the socket"))?;
     let name = SocketAddrUnix::new(&own).map_err(from_os(address, "naming the socket"))?;
-    rustix::net::bind(&socket, &name).map_err(from_os(
-        address,
-        "making the socket's file; does its directory exist, and is it writable?",
-    ))?;
+    rustix::net::bind(&socket, &name).map_err(from_os(address, MAKING_THE_FILE))?;
     let mut file =
         SocketFile { at: own.clone(), path: path.to_path_buf(), identity: identity(&own) };
     rustix::fs::chmod(&own, Mode::from_raw_mode(mode))

@@ -357,7 +357,7 @@ impl Config {
         }
         if self.read_only {
             let contradicts = |key: &str| {
-                format!("read_only forbids writes, but {key} makes some; leave one of them out")
+                format!("read_only forbids writes, but {key} writes to the drive; leave one out")
             };
             let writes = [("create", self.create.is_some()), ("initialize", self.initialize)];
             let writes = writes.iter().filter(|(_, present)| *present);
@@ -375,6 +375,15 @@ impl Config {
             if self.listen[..index].iter().any(|other| other.same_address(listen)) {
                 messages.push(format!("the address {listen} appears twice; leave one out"));
             }
+        }
+        let endpoints: Vec<_> = self.endpoints().map(|(_, address, _)| address).collect();
+        if let [metrics, web] = endpoints[..]
+            && metrics == web
+            && !web.ends_with(":0")
+        {
+            messages.push(format!(
+                "metrics and web have the same address {web}; give each a port of its own"
+            ));
         }
         for (index, volume) in self.volumes.iter().enumerate() {
             if self.volumes[..index].iter().any(|other| other.name == volume.name) {

@@ -11,11 +11,13 @@ use headtime_io::{
 };
 use headtime_units::{SectorSize, Sectors, Share};
 
-use super::Config;
 use super::trial::TrialDisk;
+use super::{Config, Listen, PathChoice};
 use crate::connection::Shared;
 use crate::http::HttpListener;
-use crate::server::{StartError, drive_options, served_content, size_notes, specs};
+use crate::listener::check_address;
+use crate::scans::WHOLE_DRIVE;
+use crate::server::{CONTROL_MODE, StartError, drive_options, served_content, size_notes, specs};
 use crate::tls::Tls;
 use crate::volumes::{DriveShape, StoreError, VolumeSpec};
 
@@ -28,11 +30,10 @@ struct DriveOnTrial {
 
 impl Config {
     /// Checks the configuration as [`Config::check`] does, and what a server would refuse at its
-    /// start: the addresses of metrics and web page, profiles, the files of TLS, the drive, and its
-    /// volumes. The drive is read; nothing is bound, claimed or changed. Of a drive over NBD, an
-    /// array, and a file that this user may not read, the content is not known: then volumes are
-    /// checked as those of an empty drive. Returns notes about what a start would do otherwise than
-    /// the configuration states.
+    /// start: addresses, profiles, the files of TLS, the drive, and its volumes. The drive is read;
+    /// nothing is bound, claimed or changed. Of a drive over NBD, an array, and a file that this
+    /// user may not read, the content is not known: then volumes are checked as those of an empty
+    /// drive. Returns notes about what a start would do otherwise than the configuration states.
     ///
     /// # Errors
     /// All errors that were found.
@@ -40,6 +41,14 @@ impl Config {
         self.check().map_err(|errors| vec![errors.into()])?;
         let (mut errors, mut notes) = (Vec::new(), Vec::new());
         errors.extend(Shared::nbd_limits(&self.limits).check().err().map(StartError::from));
+        let control = match &self.control {
+            PathChoice::At(path) => {
+                Some(Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None })
+            }
+            _ => None,
+        };
+        let sockets = self.listen.iter().chain(&control);
+        errors.extend(sockets.filter_map(|at| check_address(at).err()).map(StartError::from));
         for (endpoint, address, public) in self.endpoints() {
             let resolved = HttpListener::resolve(endpoint, address, public);
             errors.extend(resolved.err().map(StartError::from));
@@ -106,7 +115,7 @@ impl Config {
             (None, _) => (None, None),
         };
         let profile = source.map(|source| load_profile(source, setup, locator)).transpose()?;
-        check_model(&drive_options(self).belief, profile, capacity, sector)
+        check_model(&drive_options(self).belief, profile, locator.kind(), capacity, sector)
     }
 
     fn drive_on_trial(&self, locator: &Locator) -> Result<DriveOnTrial, OpenError> {
@@ -171,7 +180,19 @@ impl Config {
         if self.read_only && table != *store.table() {
             return Err(StoreError::ReadOnly);
         }
-        Ok(size_notes(&table, &specs, &done))
+        let mut notes = size_notes(&table, &specs, &done);
+        let is_there = |target: &str| {
+            target == WHOLE_DRIVE || table.volumes().iter().any(|volume| volume.name == target)
+        };
+        let of_none = self.scans.iter().filter(|scan| drive.is_known && !is_there(&scan.target));
+        notes.extend(of_none.map(|scan| {
+            format!(
+                "the {} starts when there is a volume {}: the drive has none",
+                scan.name(),
+                scan.target
+            )
+        }));
+        Ok(notes)
     }
 }
 
