@@ -379,7 +379,9 @@ impl Engine {
         }
         let outstanding = self.scheduler.outstanding();
         let known = outstanding.iter().find(|known| known.command == over.command);
-        let predicted = known.and_then(|known| known.predicted);
+        // A model by distance does not tell an arm from a rotation.
+        let splits = !self.scheduler.belief().revolution().is_zero();
+        let predicted = known.and_then(|known| known.predicted).filter(|_| splits);
         let dispatched = known.map_or(seen, |known| known.dispatched);
         let service = seen.saturating_since(self.last_completion.max(dispatched));
         self.service.add(ServiceParts::of(service, predicted));
