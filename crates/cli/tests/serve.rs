@@ -138,6 +138,9 @@ fn a_second_signal_ends_a_drain_that_a_client_holds_up() {
     while socket.exists() {
         std::thread::sleep(Duration::from_millis(1));
     }
+    // At once it is part of the first, as with `timeout`.
+    server.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(300));
     server.signal(Signal::TERM);
     let (status, ..) = server.end();
     assert_eq!(status.code(), Some(128 + 15), "as of a program that a signal ends");

@@ -1,10 +1,29 @@
 //! The request to stop: SIGINT, SIGTERM, or a key.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Signals within this time of the first one are the same request: `timeout` signals its child and
+/// then its group, and a wrapper may pass on the Ctrl-C that its child has from the terminal, too.
+/// No person presses a key twice as fast (a guess).
+const SAME_REQUEST: Duration = Duration::from_millis(200);
+
+/// The requests that signals make.
+#[derive(Default)]
+struct Requests {
+    first: Option<Instant>,
+}
+
+impl Requests {
+    /// Returns true if a signal at `now` is not part of the first request.
+    fn is_second(&mut self, now: Instant) -> bool {
+        let first = *self.first.get_or_insert(now);
+        now.saturating_duration_since(first) >= SAME_REQUEST
+    }
+}
 
 /// A flag that the first signal raises. The second signal ends the program at once, without a
 /// drain, with the exit code that a shell reports for a signal.
@@ -32,12 +51,13 @@ impl Stop {
         let raised = stop.clone();
         let listen = move || {
             runtime.block_on(async {
+                let mut requests = Requests::default();
                 loop {
                     let code = tokio::select! {
                         _ = interrupt.recv() => 130,
                         _ = terminate.recv() => 143,
                     };
-                    if raised.is_raised() {
+                    if requests.is_second(Instant::now()) {
                         tracing::error!(
                             "a second signal ends the program before it has stopped: requests in \
                              flight are not finished, and unflushed writes may be lost"
@@ -94,6 +114,14 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_signals_at_once_are_one_request() {
+        let (mut requests, first) = (Requests::default(), Instant::now());
+        let later = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(199)];
+        assert!(later.iter().all(|after| !requests.is_second(first + *after)));
+        assert!(requests.is_second(first + SAME_REQUEST));
+    }
 
     #[test]
     fn waiting_ends_when_it_is_raised() {
