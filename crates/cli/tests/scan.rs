@@ -493,6 +493,15 @@ fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
         );
         assert!(!place.path("none.img").exists() && !place.path("none.img.part").exists());
     }
+    std::fs::write(&stream, "no record ".repeat(1000)).expect("the folder is ours");
+    let code = |stream: &Path, image: &str| {
+        headtime(&["scan", "restore", text(stream), text(&place.path(image))]).status.code()
+    };
+    assert_eq!(code(&stream, "none.img"), Some(1));
+    assert!(!place.path("none.img.part").exists());
+    // Names that have to change: as for every other command.
+    assert_eq!(code(&place.path("missing"), "none.img"), Some(2));
+    assert_eq!(code(&stream, "restored.img"), Some(2));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `headtime scan restore`: an image of a backup that went into a pipe.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -43,28 +42,47 @@ pub(super) fn run(restore: &Restore) -> Result<(), Failure> {
 }
 
 /// Makes the image under another name, so that half of one is never taken for a whole.
-fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
+fn restore_image(stream: &Path, image: &Path) -> Result<Restored, Failure> {
     let standard_input = stream == Path::new("-");
     let name =
         if standard_input { "standard input".to_owned() } else { stream.display().to_string() };
     let mut from: Box<dyn std::io::Read> = if standard_input {
         Box::new(std::io::stdin().lock())
     } else {
-        Box::new(
-            File::open(stream).with_context(|| format!("{} cannot be opened", stream.display()))?,
-        )
+        let opened = File::open(stream)
+            .with_context(|| format!("{} cannot be opened", stream.display()))
+            .map_err(Failure::Usage)?;
+        Box::new(opened)
     };
-    anyhow::ensure!(!image.exists(), "{} is there already; name another file", image.display());
+    if image.exists() {
+        let there = anyhow::anyhow!("{} is there already; name another file", image.display());
+        return Err(Failure::Usage(there));
+    }
     let mut part = image.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
+    let restored = restore_to(&part, image, &name, &mut from);
+    if std::fs::metadata(&part).is_ok_and(|written| restored.is_err() && written.len() == 0) {
+        // Nothing of it is worth keeping.
+        let _ = std::fs::remove_file(&part);
+    }
+    Ok(restored?)
+}
+
+/// Makes the image as `part`, which then gets the name `image`.
+fn restore_to(
+    part: &Path,
+    image: &Path,
+    name: &str,
+    from: &mut dyn std::io::Read,
+) -> anyhow::Result<Restored> {
     let cannot_write = || format!("{} cannot be written", part.display());
     let to = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&part)
+        .open(part)
         .with_context(cannot_write)?;
     let mut reader = RecordReader::default();
     let mut restored = Restored { target: String::new(), bytes: 0, unreadable: Vec::new() };
@@ -75,7 +93,7 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
             break;
         }
         reader.feed(&buffer[..read]);
-        while let Some(record) = reader.next().with_context(|| name.clone())? {
+        while let Some(record) = reader.next().with_context(|| name.to_owned())? {
             match record {
                 BackupRecord::Header { target, bytes, .. } => {
                     to.set_len(bytes).with_context(cannot_write)?;
@@ -90,14 +108,11 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
             }
         }
     }
-    if restored.target.is_empty() {
-        // Nothing of it is worth keeping.
-        let _ = std::fs::remove_file(&part);
-        anyhow::bail!(
-            "{name} ends before a backup begins; expected the complete output of `headtime scan \
-                start --task backup`"
-        );
-    }
+    anyhow::ensure!(
+        !restored.target.is_empty(),
+        "{name} ends before a backup begins; expected the complete output of `headtime scan start \
+            --task backup`"
+    );
     anyhow::ensure!(
         reader.is_complete(),
         "{name} is incomplete, so {} is not a backup; use the stream from its beginning to its \
@@ -105,7 +120,7 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
         part.display()
     );
     to.sync_all().with_context(cannot_write)?;
-    rename_durably(&part, image).with_context(cannot_write)?;
+    rename_durably(part, image).with_context(cannot_write)?;
     restored.unreadable.sort_unstable();
     Ok(restored)
 }
