@@ -105,15 +105,26 @@ pub fn control_sockets() -> Vec<PathBuf> {
     sockets_in(&directories, |path| std::os::unix::net::UnixStream::connect(path).is_ok())
 }
 
-/// The sockets in `directories` that answer, each once and by its own path.
-fn sockets_in(directories: &[PathBuf], answers: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+/// The control sockets of other users, to which this one may not connect.
+#[must_use]
+pub fn foreign_control_sockets() -> Vec<PathBuf> {
+    sockets_in(&runtime_directories(), is_foreign)
+}
+
+fn is_foreign(socket: &Path) -> bool {
+    let answer = std::os::unix::net::UnixStream::connect(socket).map_err(|error| error.kind());
+    matches!(answer, Err(ErrorKind::PermissionDenied))
+}
+
+/// The sockets in `directories` for which `is_meant` is true, each once and by its own path.
+fn sockets_in(directories: &[PathBuf], is_meant: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let entries = directories.iter().filter_map(|directory| std::fs::read_dir(directory).ok());
     let mut found: Vec<PathBuf> = entries
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "control"))
         .filter_map(|path| std::fs::canonicalize(path).ok())
-        .filter(|path| answers(path))
+        .filter(|path| is_meant(path))
         .collect();
     found.sort();
     found.dedup();
@@ -195,6 +206,10 @@ mod tests {
         let ((_three, third), before) = (listen("c.img.control"), count());
         let link = SocketLink::within(&runtime, &third).unwrap();
         assert_eq!((before, count()), (2, 2), "the dead link makes room for the new one");
+        let closed = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+        std::fs::set_permissions(&third, closed).unwrap();
+        // root may connect all the same.
+        assert_eq!(is_foreign(&third), !rustix::process::geteuid().is_root());
         drop(link);
         drop(links);
         assert!(found().is_empty() && std::fs::read_dir(&runtime).unwrap().next().is_none());

@@ -89,6 +89,7 @@ pub use alone::serve_alone;
 pub use auto_table::{read_auto_table, write_auto_table};
 pub use default_paths::{
     control_socket_alone, control_sockets, default_control_socket, default_state_directory,
+    foreign_control_sockets,
 };
 pub use disk::{Disk, OnDone};
 pub use http::{HttpEndpoint, HttpError};

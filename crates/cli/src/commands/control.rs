@@ -8,7 +8,7 @@ use clap::Args;
 use headtime_io::Locator;
 use headtime_serve::config::Config;
 use headtime_serve::control::{ControlClient, ControlError, ErrorReplyKind};
-use headtime_serve::{control_sockets, default_control_socket};
+use headtime_serve::{control_sockets, default_control_socket, foreign_control_sockets};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -92,9 +92,17 @@ impl ServerChoice {
 
 /// The failure without a named server where there is not exactly one.
 fn which_server(found: &[PathBuf], otherwise: &str) -> Failure {
-    let listed: Vec<String> =
-        found.iter().map(|path| format!("--control {}", path.display())).collect();
-    let what = if listed.is_empty() {
+    let list = |sockets: &[PathBuf]| -> Vec<String> {
+        sockets.iter().map(|path| format!("--control {}", path.display())).collect()
+    };
+    let (listed, foreign) = (list(found), list(&foreign_control_sockets()));
+    let what = if listed.is_empty() && !foreign.is_empty() {
+        format!(
+            "only servers of other users were found on this machine, which answer to those \
+                (sudo): {}",
+            foreign.join(", ")
+        )
+    } else if listed.is_empty() {
         "no running server was found on this machine".to_owned()
     } else {
         format!("this machine has {} running servers: {}", listed.len(), listed.join(", "))
