@@ -611,7 +611,11 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
     let of_drive =
         |arguments: &[&str]| headtime(&[&["scan"], arguments, &["--drive", &place.drive]].concat());
     let cases = [
-        (of_drive(&["start", "w", "--task", "scrub"]), 2, "expected v, or @drive"),
+        (
+            of_drive(&["start", "w", "--task", "scrub"]),
+            2,
+            "which has v; name a volume that it has, or @drive",
+        ),
         (of_drive(&["start", "v", "--task", "scrap"]), 2, "known are scrub, backup, digest"),
         (of_drive(&["start", "v", "--task", "backup"]), 2, "--to FILE"),
         (of_drive(&["start", "v", "--task", "scrub", "--to", "x"]), 2, "leave the output out"),

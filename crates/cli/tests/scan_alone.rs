@@ -289,6 +289,8 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
         assert_eq!(output.status.code(), Some(2), "{}", said(output));
         assert!(said(output).contains(expected), "`{expected}` is not in {}", said(output));
     }
+    let beyond = lone.scan("start", &["--task", "scrub", "--range", "1GiB.."]);
+    assert_eq!(said(&beyond).matches("starts after the end").count(), 1, "{}", said(&beyond));
     // One that is under way is not mixed with another.
     let order = ["--task", "backup", "--range", "1MiB..", "--to", text(&image)];
     let scan = lone.start(&order);

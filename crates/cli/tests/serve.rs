@@ -508,7 +508,7 @@ fn a_hangup_ends_no_server_and_without_tls_there_is_nothing_to_read_again() {
     let output = headtime(&["reload", "--drive", text(&image)]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("the configuration has no [tls]"), "{said}");
+    assert!(said.contains("the server has no [tls]"), "{said}");
     server.signal(Signal::TERM);
     let (status, _, said) = server.end();
     assert!(status.success(), "the drain ended with {status}: {said}");

@@ -244,8 +244,10 @@ impl<'a> Value<'a> {
         if (min..=max).contains(&size.get()) {
             return Ok(size);
         }
-        let (min, max) = (ByteSize::new(min), ByteSize::new(max));
-        Err(self.unexpected(format_args!("{min} to {max}"), "\"1MiB\""))
+        let example = if (min..=max).contains(&(1 << 20)) { 1 << 20 } else { min };
+        let [min, max, example] = [min, max, example].map(ByteSize::new);
+        let example = format!("\"{example}\"").replace(' ', "");
+        Err(self.unexpected(format_args!("{min} to {max}"), &example))
     }
 
     /// A time, as `"100ms"`; zero is allowed.

@@ -523,7 +523,10 @@ impl Engine {
     fn count_error(&mut self, volume: VolumeId, error: &IoError) {
         *self.errors.by_errno.entry(error.errno()).or_default() += 1;
         let name = self.volume_names.get(&volume).cloned();
-        let volume = name.unwrap_or_else(|| volume.0.to_string());
+        let volume = name.unwrap_or_else(|| match volume {
+            VolumeId::INTERNAL => "(table of volumes)".to_owned(),
+            VolumeId(number) => number.to_string(),
+        });
         // The loss of the connection was logged once. Requests that fail because of it are logged
         // at debug level only.
         if [Errno::CONNRESET, Errno::NOTCONN]

@@ -97,8 +97,8 @@ pub enum LocatorError {
     },
     /// A setting that does not exist, or is given twice.
     #[error(
-        "drive `{text}`: setting `{key}` is unknown or given twice; use backing=FILE (emulated \
-            drives only), seed=N and noise=LEVEL"
+        "drive `{text}`: setting `{key}` is unknown or given twice; use seed=N and noise=LEVEL, \
+            and for an emulated drive backing=FILE, standby=TIME and smr=CACHE[/BAND]"
     )]
     UnknownSetting {
         /// The text as given.
@@ -521,6 +521,7 @@ mod tests {
             ("emulated:atlas10k?backing=f&backing=g", "`backing` is unknown or given twice"),
             ("emulated:atlas10k?backing=f&smr=yes", "smr=yes is not the size of a media cache"),
             ("emulated:atlas10k?backing=f&color=red", "`color` is unknown"),
+            ("emulated:atlas10k?backing=f&color=red", "standby=TIME and smr=CACHE[/BAND]"),
             ("emulated:atlas10k?backing=100%", "%25"),
             ("nbd:export", "nbd://HOST[:PORT]/EXPORT"),
             ("simulated:", "names no profile"),

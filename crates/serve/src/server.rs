@@ -183,8 +183,9 @@ impl Server {
         // A drive that is in use or not there is the cause, and was reported.
         let control = control.unwrap_or_else(|error| {
             tracing::warn!(
-                "the control socket cannot be created, so scans cannot be started: {error}; set \
-                    control to another path, or to off"
+                "the control socket cannot be created, so that `headtime status`, `set`, `volume` \
+                    and `scan` do not reach this server: {error}; set control to another path, or \
+                    to off"
             );
             None
         });

@@ -3,6 +3,8 @@
 //! Parsing is strict and exact: a number, an optional decimal part, one unit, nothing else. A text
 //! without an exact integer value in the base unit is refused, never rounded.
 
+use alloc::borrow::ToOwned as _;
+use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::{ByteSize, Nanos, Share};
@@ -22,7 +24,7 @@ pub enum ParseUnitError {
         example: &'static str,
     },
     /// The unit after the number is missing or unknown.
-    #[error("`{text}`: `{unit}` is no unit here; expected one of {expected}, such as `{example}`")]
+    #[error("`{text}` {}; expected {expected}, such as `{example}`", shown(unit))]
     UnknownUnit {
         /// The text as given.
         text: String,
@@ -55,6 +57,14 @@ pub enum ParseUnitError {
         /// A text that would have been accepted.
         example: &'static str,
     },
+}
+
+fn shown(unit: &str) -> String {
+    if unit.is_empty() {
+        "has no unit".to_owned()
+    } else {
+        format!("has the unknown unit `{unit}`")
+    }
 }
 
 /// The units of one kind of quantity, with their sizes in base units.
@@ -245,6 +255,8 @@ mod tests {
 
     #[test]
     fn a_message_names_the_text_the_units_and_an_example() {
+        let message = parse_share("30").expect_err("no unit").to_string();
+        assert_eq!(message, "`30` has no unit; expected %, such as `25%`");
         let message = parse_nanos("5 fortnights").expect_err("no unit of ours").to_string();
         assert!(
             message.contains("5 fortnights") && message.contains("ms") && message.contains("100ms"),

@@ -251,8 +251,8 @@ const BROKEN: &[(&str, &[&str])] = &[
         &[
             "x.toml:3:9: stream a: reads is 70, expected a share from 0 to 1; write it such as \
                 reads = 0.7 or \"70%\"",
-            "x.toml:4:8: stream a: size: `4 fortnights`: ",
-            "x.toml:5:12: stream a: deadline: `100`: ",
+            "x.toml:4:8: stream a: size: `4 fortnights` has the unknown unit `fortnights`",
+            "x.toml:5:12: stream a: deadline: `100` has no unit; expected ns",
         ],
     ),
     (

@@ -148,6 +148,11 @@ const BROKEN: &[(&str, &[&str])] = &[
                 \"profile\"",
         ],
     ),
+    (
+        "[map]\nmemory = \"1MiB\"\n",
+        &["c.toml:2:10: map: memory is \"1MiB\", expected 8 MiB to 1 TiB; write it such as \
+                memory = \"8MiB\""],
+    ),
     ("map = 3", &["c.toml:1:7: map: write map as [map] with its keys on the lines below"]),
     ("[[volume]]\nname = \"a\"\npriority = \"rt/8\"\n", &["c.toml:3:12: volume a: priority: "]),
     (

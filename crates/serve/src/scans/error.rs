@@ -13,8 +13,8 @@ use super::{RangeError, WHOLE_DRIVE};
 pub enum ScanError {
     /// An unknown target.
     #[error(
-        "there is no volume {target} on this drive; expected {known}, or {WHOLE_DRIVE} for the \
-            whole drive"
+        "there is no volume {target} on this drive, which has {known}; name a volume that it has, \
+            or {WHOLE_DRIVE} for the whole drive"
     )]
     UnknownTarget { target: String, known: String },
     /// No such scan.
@@ -30,7 +30,7 @@ pub enum ScanError {
     )]
     Broken { target: String, task: TaskKind, reason: String },
     /// A range that the target does not have.
-    #[error("{0}")]
+    #[error(transparent)]
     Range(#[from] RangeError),
     /// The scan has another range.
     #[error(

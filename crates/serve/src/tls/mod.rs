@@ -85,8 +85,8 @@ pub enum TlsError {
     OldVersion { path: PathBuf },
     /// There is nothing to reload.
     #[error(
-        "the configuration has no [tls], and only that can be reloaded; restart the server for \
-            other changes"
+        "the server has no [tls] and was started without --config, so that there is nothing to \
+            reload; restart it for other changes"
     )]
     None,
 }

@@ -279,7 +279,7 @@ impl Link {
         let State::Away { since, cause, next_attempt, overdue } = &mut self.state else { return };
         if *since + self.locator.reconnect_timeout <= now && !self.jobs.is_empty() {
             let said = format!(
-                "{} has been away for {} ({cause}); it is called again and again",
+                "{} has been away for {} ({cause}); it is tried again",
                 self.uri,
                 now.saturating_since(*since)
             );
