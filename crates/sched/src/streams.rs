@@ -74,6 +74,8 @@ struct Run {
     paced: f64,
     /// True if any has finished since the last was submitted.
     any_finished: bool,
+    /// The completion of the last write that waited for room in the drive's cache.
+    waited_for_room: Option<Instant>,
     /// True if the drive took its last write into the cache at once.
     last_was_cached: bool,
     /// True if its client sends flushes after requests of it.
@@ -143,6 +145,10 @@ pub(crate) struct Streams {
 /// The oldest requests of a volume that a rest or bulk needs one of for a turn (guess: later ones
 /// have time).
 const OLDEST: usize = 64;
+
+/// The time after which a drive may have room again for the writes of a run beside those of others
+/// (guess: a few turns).
+const ROOM_AGAIN: Nanos = Nanos::from_secs(1);
 
 impl Streams {
     /// Returns whether no request of a long run is held.
@@ -236,6 +242,13 @@ impl Streams {
     /// once: the next one extends what that holds, also where there is no room for others.
     pub(crate) fn extends_cached(&self, request: &Request) -> bool {
         self.run_of(request.id).is_some_and(|run| self.last_was_cached(run))
+    }
+
+    /// Returns whether a write of a run has waited for room in the drive's cache a moment ago: that
+    /// cannot destage all that its client writes beside the requests of others.
+    pub(crate) fn has_waited_for_room(&self, id: RunId, now: Instant) -> bool {
+        let waited = self.runs.get(&id).and_then(|run| run.waited_for_room);
+        waited.is_some_and(|waited| now < waited + ROOM_AGAIN)
     }
 
     /// Returns whether the drive took the last write of a run into its cache at once.

@@ -743,6 +743,30 @@ fn a_writer_in_sequence_does_not_wait_for_the_room_that_random_writes_need() {
     assert!(mean(1) < 4.0 && mean(0) < 24.0, "{} and {} ms", mean(0), mean(1));
 }
 
+/// They write more than the drive can destage beside the requests of others: turns cost fewer
+/// seeks.
+#[test]
+fn writers_in_sequence_that_never_pause_have_turns() {
+    let random = "{ clients = 8, think = { kind = 'exponential', mean = '5ms' }, reads = 0.7, \
+        size = '4KiB', range = '13%..15%', \
+        place = { kind = 'zipf', theta = 0.9, chunk = '1MiB', ordered = false } }";
+    let writer = "{ clients = 2, reads = 0.0, size = '16KiB', positions = 1, \
+        run = { kind = 'sequential' } }";
+    let rates = |policy| rates_under(policy, "nearline-20tb", &[random, writer]);
+    let (own, elevator) = (rates("headtime"), rates("mq-deadline"));
+    assert!(own[0] > 0.87 * elevator[0] && own[1] > elevator[1], "{own:?} beside {elevator:?}");
+    let [readers, writers] = [1, 0].map(|reads| {
+        format!(
+            "{{ clients = 2, reads = {reads}.0, size = '256KiB', run = {{ kind = 'sequential' }} }}"
+        )
+    });
+    let total = |policy| -> f64 {
+        rates_under(policy, "nearline-20tb", &[&readers, &writers]).iter().sum()
+    };
+    let (own, elevator) = (total("headtime"), total("deadline"));
+    assert!(own > 0.84 * elevator, "{own} of {elevator}");
+}
+
 /// A run that lasts has turns, though nobody reads.
 #[test]
 fn a_writer_in_sequence_keeps_its_part_beside_random_writers() {

@@ -211,7 +211,7 @@ impl Headtime {
     fn next_in_turns(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
         self.unhurried.observe(view);
         let unhurried = tenant.is_none() && self.unhurried.are_due();
-        let tickets = match self.streams.next(view, tenant, self.best.written().cache(view)) {
+        let tickets = match self.streams.next(view, tenant, self.best.written()) {
             StreamTurn::Anyone => {
                 let cheapest = match unhurried {
                     true => self.best.cheapest(view, |queued| queued.deadline.is_none()),

@@ -69,7 +69,7 @@ use smallvec::SmallVec;
 use crate::command::{Finished, Waits};
 use crate::drive::Outstanding;
 use crate::policies::elevator::alike;
-use crate::policies::written::{WriteCache, is_cached_write};
+use crate::policies::written::{WriteCache, Written, is_cached_write};
 use crate::policy::View;
 use crate::positioning::mean_positioning;
 use crate::queue::{Queued, Ticket};
@@ -198,7 +198,7 @@ impl StreamTurns {
         &mut self,
         view: &View<'_>,
         tenant: Option<Tenant>,
-        cache: WriteCache,
+        written: &Written,
     ) -> StreamTurn {
         self.streams.drive_was_idle(view.idle);
         if view.arm_count() > 1 {
@@ -211,8 +211,9 @@ impl StreamTurns {
         }
         let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let passes = |streams: &Streams, run| {
-            cache == WriteCache::HasRoom
+            written.cache(view) == WriteCache::HasRoom
                 && streams.writes_within(run, change)
+                && !needs_turns(streams, run, written, view.now)
                 && !is_ahead(streams, run, earliest)
         };
         self.visits.retain(|_, visit| !passes(&self.streams, visit.run));
@@ -335,12 +336,20 @@ impl StreamTurns {
 
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
     /// within the time of a change: the drive destages many such writes together. Not if the run
-    /// has used more than its part of the time.
-    pub(crate) fn destages_with_others(&self, tenant: Option<Tenant>, write: &Queued) -> bool {
+    /// has used more than its part of the time, or needs turns.
+    pub(crate) fn destages_with_others(
+        &self,
+        now: Instant,
+        tenant: Option<Tenant>,
+        write: &Queued,
+        written: &Written,
+    ) -> bool {
         let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let run = self.streams.run_of(write.request.id);
         run.zip(self.change.get().copied()).is_some_and(|(run, change)| {
-            self.streams.sends_within(run, change) && !is_ahead(&self.streams, run, earliest)
+            self.streams.sends_within(run, change)
+                && !needs_turns(&self.streams, run, written, now)
+                && !is_ahead(&self.streams, run, earliest)
         })
     }
 
@@ -591,6 +600,13 @@ fn flush_at_drive<'a>(view: &View<'a>, tenant: Option<Tenant>) -> Option<&'a Out
 /// its writes have turns like all others.
 fn is_ahead(streams: &Streams, run: RunId, earliest: u64) -> bool {
     streams.account(Owner::Run(run)).is_ahead_of(earliest, ROUND_WITH_REST)
+}
+
+/// Returns whether the writes of a run have turns although its client waits for each: the drive
+/// cannot destage all of them beside many reads, and each time its cache is full costs these two
+/// seeks.
+fn needs_turns(streams: &Streams, run: RunId, written: &Written, now: Instant) -> bool {
+    streams.has_waited_for_room(run, now) && written.are_beside_many_reads(now)
 }
 
 /// Returns whether a request at the drive is one of `own`.

@@ -80,6 +80,9 @@ impl Streams {
         let Some((run, change)) = self.runs.get_mut(&id).zip(change) else { return };
         run.any_finished = true;
         run.last_was_cached = cached && finished.arm_time() <= DESTAGED;
+        if cached && !run.last_was_cached {
+            run.waited_for_room = Some(finished.finished);
+        }
         if let Some(habits) = self.habits.get_mut(&run.kind)
             && follows
             && run.account.sector_ns > 0.0

@@ -69,6 +69,7 @@ impl Streams {
             is_long: false,
             paced: 1.0,
             any_finished: true,
+            waited_for_room: None,
             last_was_cached: false,
             is_flushed: false,
             answered: 0,

@@ -86,7 +86,12 @@ impl Headtime {
     fn passes(&self, view: &View<'_>, queued: &Queued) -> bool {
         is_cached_write(&queued.request)
             && (self.streams.has_time_to_spare(view)
-                || self.streams.destages_with_others(tenant_of(view, queued), queued)
+                || self.streams.destages_with_others(
+                    view.now,
+                    tenant_of(view, queued),
+                    queued,
+                    self.best.written(),
+                )
                 || self.streams.has_used_less_than_turn(tenant_of(view, queued), queued)
                 || self.passes_slow_write(queued)
                 || self.is_of_only_run(view, queued))
