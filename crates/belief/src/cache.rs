@@ -206,6 +206,12 @@ impl Actuator {
         }
     }
 
+    /// Returns whether a read ended as soon as the cache answers on a busy host.
+    pub(crate) fn is_in_time_for_hit(&self, measured: &MeasuredAccess) -> bool {
+        let kind = self.kind_by_time(measured, begin_of(measured), LATE_HIT_SLACK);
+        kind == Some(CompletionKind::Hit)
+    }
+
     /// The kind of access where nothing was predicted.
     pub(crate) fn kind_of_unpredicted(&self, measured: &MeasuredAccess) -> CompletionKind {
         let kind = self.kind_by_time(measured, measured.dispatched, HIT_SLACK);
@@ -243,8 +249,7 @@ impl Actuator {
         ];
         let relocated = places.into_iter().flatten().any(Moved::holds);
         let sooner = self.has_curve() && media_end + margin < reach + transfer && !relocated;
-        let free_at = measured.head_before.map_or(measured.dispatched, |head| head.free_at);
-        let begin = measured.dispatched.max(free_at);
+        let begin = begin_of(measured);
         let sharp = deviation_ns < SHARP_TURNS * turn_ns;
         let caught = fits && !approach.moves && sharp;
         // An unknown wait is compared only with the time of a hit.
@@ -297,6 +302,12 @@ impl Actuator {
         }
         (self.cache.write_back && target.op != Op::Read).then_some(CompletionKind::InBuffer)
     }
+}
+
+/// The time from which the drive could serve a command.
+fn begin_of(measured: &MeasuredAccess) -> Instant {
+    let free_at = measured.head_before.map_or(measured.dispatched, |head| head.free_at);
+    measured.dispatched.max(free_at)
 }
 
 #[cfg(test)]

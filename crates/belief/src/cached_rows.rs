@@ -10,7 +10,9 @@
 //! by then: a read of 1,928–2,027 is probably held, one of 2,100–2,199 is not.
 //!
 //! A drive that holds less than its profile says costs a seek for each wrong prediction. So nothing
-//! is predicted while less than half of the recent predictions were right.
+//! is predicted while less than half of the recent predictions were right. A read predicted to be
+//! held that ends more than 2 ms later counts as one from the medium: the drive may have gone
+//! there, and has not read on before.
 //!
 //! *Not modelled*: rows of written data, which are not used for reads; segments of several sizes;
 //! drives that give up reading ahead for random reads; read-ahead that begins again when cached

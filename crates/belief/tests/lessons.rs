@@ -240,6 +240,24 @@ fn late_hits_are_not_taken_for_accesses_to_the_medium() {
     }
 }
 
+/// It may have been an access to the medium, after which the drive has not read on.
+#[test]
+fn a_read_much_later_than_a_hit_ends_the_row_that_was_read_ahead() {
+    let (mut bare, mut belief) = nominal("nearline-20tb", 1);
+    bare.serve_many(&mut belief, 500);
+    let mut held_after = |start: u64, late| {
+        let reads = |at: u64| Extent::from_numbers(start + at, 8);
+        bare.serve(&mut belief, reads(0), Odd::Nothing);
+        bare.now += Nanos::from_ms(20);
+        bare.serve_many(&mut belief, 1);
+        assert!(belief.probably_cached(reads(3_000), bare.now), "read ahead in 20 ms");
+        bare.serve(&mut belief, reads(8), Odd::Hit(late));
+        belief.probably_cached(reads(3_000), bare.now)
+    };
+    assert!(held_after(1_000_000, Nanos::from_ms(1)));
+    assert!(!held_after(2_000_000, Nanos::from_ms(10)));
+}
+
 #[test]
 fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
     // A cache would hold the repeated reads.

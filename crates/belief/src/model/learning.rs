@@ -114,10 +114,12 @@ impl Actuator {
         });
         let is_late_hit = held && !at_angle && self.cache.rows.are_trusted();
         let kind = if is_late_hit { CompletionKind::Hit } else { kind };
-        let is_hit = is_hit || is_late_hit;
         let was_held = kind == CompletionKind::Hit && self.rows_hold(extent, measured.dispatched);
+        // One much later may have needed the arm, so that the drive has not read on as predicted.
         match target.op {
-            Op::Read if is_hit || was_held => self.cache.rows.hit(extent),
+            Op::Read if (is_hit || was_held) && self.is_in_time_for_hit(measured) => {
+                self.cache.rows.hit(extent);
+            }
             Op::Read => self.note_read(extent, [measured.dispatched, media_end]),
             _ => self.cache.rows.written(extent, measured.dispatched),
         }
