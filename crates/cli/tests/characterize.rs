@@ -102,8 +102,9 @@ fn a_simulated_drive_is_found_out_and_its_profile_can_be_simulated_at_once() {
 #[test]
 fn the_table_names_what_was_found_and_what_it_cost() {
     let folder = folder();
-    let out = folder.path().join("a.toml");
-    let output = characterize(&[DRIVE, "-o", text(&out), "--seconds", "40"]);
+    let (out, page) = (folder.path().join("a.toml"), folder.path().join("a.html"));
+    let output =
+        characterize(&[DRIVE, "-o", text(&out), "--report", text(&page), "--seconds", "40"]);
     // With so little time the profile may be poor; the report must list what is missing.
     assert!([0, 3].contains(&code(&output)), "{}", said(&output));
     let table = String::from_utf8(output.stdout).expect("text");
@@ -119,6 +120,8 @@ fn the_table_names_what_was_found_and_what_it_cost() {
         table.contains("simulated deskstar34gxp@nocache, unit 0, 40088160 sectors of 512 bytes"),
         "{table}"
     );
+    let page = std::fs::read_to_string(page).expect("it was written beside the profile");
+    assert!(page.contains("Transfer rate") && page.contains("simulated deskstar34gxp@nocache"));
 }
 
 #[test]
@@ -214,6 +217,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
     let missing = folder.path().join("no/such/folder/a.toml");
     for (arguments, exit, expected) in [
         (vec![DRIVE, "-o", there_text], 2, "exists; choose another file, or add --force"),
+        (vec![DRIVE, "-o", new_text, "--report", there_text], 2, "there.toml exists; choose"),
         (vec![DRIVE, "-o", new_text, "--resume"], 2, "no run can be resumed"),
         (vec![DRIVE, "-o", text(&missing)], 1, "was not started"),
         (vec!["simulated:no-such-drive", "-o", new_text], 2, "no-such-drive"),

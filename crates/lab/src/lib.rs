@@ -12,6 +12,7 @@ pub mod demo;
 pub mod drives;
 pub mod load;
 pub mod papers;
+pub mod profile_page;
 pub mod report;
 pub mod traces;
 mod tune;

@@ -34,6 +34,10 @@ pub struct Arguments {
     /// File for the profile
     #[arg(short, long, value_name = "FILE", default_value = "characterized.toml")]
     pub out: PathBuf,
+    /// HTML page to write: zones, rate, skews, seek curve, slips and accuracy as pictures
+    #[cfg(feature = "lab")]
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Maximum drive time in seconds [default: 300 up to 20 GB, up to 1200 for larger drives]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: Option<u32>,
@@ -78,6 +82,21 @@ pub struct Arguments {
     pub log: Level,
 }
 
+impl Arguments {
+    fn existing(&self) -> Existing {
+        if self.force { Existing::Replace } else { Existing::Keep }
+    }
+}
+
+/// The files to write.
+fn outputs(arguments: &Arguments) -> impl Iterator<Item = &Path> {
+    #[cfg(feature = "lab")]
+    let page = arguments.report.as_deref();
+    #[cfg(not(feature = "lab"))]
+    let page = None;
+    [Some(arguments.out.as_path()), page].into_iter().flatten()
+}
+
 fn locator(text: &str) -> Result<Locator, LocatorError> {
     Locator::parse(text)
 }
@@ -89,10 +108,10 @@ fn locator(text: &str) -> Result<Locator, LocatorError> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     logs::start(arguments.log);
     let name = name(arguments)?;
-    if arguments.out.exists() && !arguments.force {
+    if let Some(there) = outputs(arguments).find(|path| path.exists() && !arguments.force) {
         return Err(Failure::Usage(anyhow!(
             "{} exists; choose another file, or add --force to replace it",
-            arguments.out.display()
+            there.display()
         )));
     }
     let options = SubjectOptions {
@@ -120,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let stop = Stop::on_signals()?;
     // What cannot be kept in the end is found out before the drive works for it.
-    try_out(&arguments.out)?;
+    outputs(arguments).try_for_each(try_out)?;
     state.write(&probe).map_err(|error| {
         Failure::Failed(
             anyhow!(error).context(
@@ -168,6 +187,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         print(&text(&answer))?
     }
+    #[cfg(feature = "lab")]
+    if let Some((page, profile)) = arguments.report.as_deref().zip(profile.as_ref()) {
+        write_page(page, profile, &text(&answer), arguments.existing())?;
+    }
     let verdict = finding.verdict.sentence();
     let more_time = more_time(&finding, bound);
     match &finding.verdict {
@@ -177,6 +200,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         _ => Err(Failure::NotFound(anyhow!("{verdict}{more_time}"))),
     }
+}
+
+/// Writes the page of a profile.
+#[cfg(feature = "lab")]
+fn write_page(
+    page: &Path,
+    profile: &DriveProfile,
+    summary: &str,
+    existing: Existing,
+) -> anyhow::Result<()> {
+    let html = headtime_lab::profile_page::profile_page(profile, summary)?;
+    write_atomically(page, existing, |mut file| file.write_all(html.as_bytes())).with_context(
+        || format!("the profile is written, but its page {} cannot be", page.display()),
+    )
 }
 
 /// A hint for runs that ran out of time, which may be the cause.
@@ -323,7 +360,7 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
 fn try_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() {
         return Err(Failure::Usage(anyhow!(
-            "{} is a directory; expected the name of a profile file",
+            "{} is a directory; expected the name of a file",
             out.display()
         )));
     }
@@ -346,8 +383,7 @@ fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> a
         ));
     }
     let out = &arguments.out;
-    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
-    write_atomically(out, existing, |mut file| file.write_all(toml.as_bytes()))
+    write_atomically(out, arguments.existing(), |mut file| file.write_all(toml.as_bytes()))
         .with_context(|| format!("cannot write {}", out.display()))
 }
 
