@@ -6,7 +6,7 @@ use headtime_mechanics::{DriveProfile, Mechanism, Nominal};
 use headtime_units::Lba;
 use maud::{Markup, PreEscaped, html};
 
-use crate::chart::{self, Axis, Line, Plot, Spot, plain};
+use crate::chart::{self, Axis, Line, Plot, Spot, address};
 use crate::report::page;
 
 /// The number of tracks whose skew is shown, at the most: a dot each.
@@ -219,13 +219,6 @@ fn accuracy_of(accuracy: &Accuracy, profile: &DriveProfile) -> String {
     ];
     let y = Axis::linear("% of reads", 0.0, 100.0);
     by_address(capacity, y, &drawn, "Accuracy by address")
-}
-
-/// An address without needless digits.
-fn address(lba: f64) -> String {
-    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
-    let unit = units.into_iter().find(|(unit, _)| lba >= *unit);
-    unit.map_or_else(|| plain(lba), |(unit, name)| format!("{}{name}", plain(lba / unit)))
 }
 
 /// Width and height of a picture, and the free space at its right.

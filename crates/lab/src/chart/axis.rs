@@ -199,6 +199,20 @@ pub(crate) fn plain(value: f64) -> String {
     }
 }
 
+/// A number of sectors without needless digits.
+pub(crate) fn address(sectors: f64) -> String {
+    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if sectors.abs() >= unit {
+            return format!(
+                "{}{}{name}",
+                if sectors < 0.0 { "-" } else { "" },
+                plain(sectors.abs() / unit)
+            );
+        }
+    }
+    format!("{sectors:.0}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ mod bars;
 mod lines;
 mod plot;
 
-pub(crate) use axis::{Axis, plain};
+pub(crate) use axis::{Axis, address, plain};
 pub(crate) use bars::{Bar, Part, Stack, bars, stacks};
 pub(crate) use lines::{Labels, Line, Spot, lines};
 pub(crate) use plot::{Plot, sheet};

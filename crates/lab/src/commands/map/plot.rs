@@ -5,7 +5,7 @@ use anyhow::bail;
 use headtime_belief::maps::KeptMap as Map;
 use headtime_units::Lba;
 
-use crate::chart::{self, Axis, Plot, plain, sheet};
+use crate::chart::{self, Axis, Plot, address, plain, sheet};
 
 /// Rows and columns of the heat map, at the most.
 const GRID: usize = 96;
@@ -149,18 +149,4 @@ fn distance(pairs: &[Pair]) -> Plot {
         plot.dot(point);
     }
     plot
-}
-
-/// A number of sectors without needless digits.
-fn address(sectors: f64) -> String {
-    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if sectors.abs() >= unit {
-            return format!(
-                "{}{}{name}",
-                if sectors < 0.0 { "-" } else { "" },
-                plain(sectors.abs() / unit)
-            );
-        }
-    }
-    format!("{sectors:.0}")
 }
