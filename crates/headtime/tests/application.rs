@@ -94,6 +94,31 @@ fn deadlines_are_guaranteed_served_as_if_there_were_none_or_refused() {
 }
 
 #[test]
+fn a_request_on_several_members_of_an_array_is_guaranteed_if_all_its_parts_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let member = |name| {
+        let backing = directory.path().join(name);
+        format!("emulated:savvio10k2?backing={}", backing.display())
+    };
+    let array = format!("array:stripe=64KiB,{},{},{}", member("a"), member("b"), member("c"));
+    let drive = OpenOptions::new().policy("cds-scan").expect("a policy").open(&array);
+    let drive = drive.expect("an array of emulated drives");
+    let read = |within| {
+        let read = drive.read_at(60 << 10, 500 << 10).deadline(within);
+        move |if_infeasible| read.guaranteed(if_infeasible).wait()
+    };
+    let (hour, now) = (Duration::from_secs(3_600), Duration::from_millis(1));
+    let done = read(hour)(IfInfeasible::Refuse).expect("feasible");
+    assert_eq!((done.answer(), done.data().len()), (Some(Promise::Guaranteed), 500 << 10));
+    // No access of such a drive is shorter than a millisecond by its worst case.
+    let error = read(now)(IfInfeasible::Refuse).expect_err("infeasible");
+    assert_eq!(error.kind(), ErrorKind::Infeasible);
+    let done = read(now)(IfInfeasible::BestEffort).expect("best effort");
+    assert_eq!(done.answer(), Some(Promise::BestEffort));
+    drive.close().expect("nothing of the refused request is left");
+}
+
+#[test]
 fn a_closed_drive_refuses_requests_of_its_handles() {
     let drive = drive();
     let late = drive.read_at(0, 512);

@@ -12,6 +12,7 @@ use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::{OpenedDrive, open};
 use crate::clock::RealClock;
+use crate::engine::divided::DividedRequests;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::runner::{EngineRunner, EngineThreads};
 use crate::engine::{DrainReport, Engine};
@@ -135,10 +136,13 @@ impl Drive {
         let mailbox =
             Arc::new(Mailbox::new(notifier, options.max_requests, options.max_bytes, first_view));
         let traits = DriveTraits { queue_depth, fua };
-        let limits =
-            QueueLimits { requests: options.max_requests, outstanding: options.outstanding };
         let array = belief.as_any().downcast_ref::<ArrayModel>();
         let divide_at = array.and_then(ArrayModel::divides_at);
+        let (max_requests, max_bytes) = (options.max_requests, options.max_bytes);
+        let limits = QueueLimits {
+            requests: DividedRequests::max_parts(divide_at, sector_size, max_requests, max_bytes),
+            outstanding: options.outstanding,
+        };
         let members = divide_at.map(|_| backend.members()).unwrap_or_default();
         let policy = options.policy.build(&*belief);
         let mut scheduler = Scheduler::new(belief, policy, traits, limits);
@@ -154,7 +158,7 @@ impl Drive {
             options.command_timeout,
         )
         .modelled_by(model.by)
-        .with_members(members);
+        .with_members(members, divide_at);
         // A thread of high priority must not wait for one of low priority.
         let threads =
             if !precise && prompt { EngineThreads::OwnAndSubmitting } else { EngineThreads::Own };

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Admission, Cancelled, ClassId, Command, Decision, Done, Finished, Op, Outcome, QueueLimits,
-    Refusal, Request, RequestId, Scheduler, VolumeId,
+    Admission, Cancelled, ClassId, Command, Decision, Done, Finished, Op, Outcome, Promise,
+    QueueLimits, Refusal, Request, RequestId, Scheduler, VolumeId,
 };
-use headtime_units::{Extent, Instant, Nanos, SectorSize};
+use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use rustix::io::Errno;
 
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
@@ -39,6 +39,7 @@ use crate::tuning::Tuning;
 mod at_drive;
 pub(crate) mod capacity;
 mod closing;
+pub(crate) mod divided;
 mod inbox;
 mod log_limiter;
 pub(crate) mod mailbox;
@@ -54,6 +55,7 @@ mod unflushed;
 use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
 pub(crate) use closing::EngineEnd;
+use divided::DividedRequests;
 use log_limiter::{Allowed, LogLimiter, TrustLog};
 use scans::Scans;
 use unflushed::Unflushed;
@@ -84,6 +86,7 @@ pub(crate) struct Engine {
     drain_until: Option<Instant>,
     /// Unfinished requests, and cancelled requests whose buffers the drive still uses.
     pending: HashMap<RequestId, ActiveRequest>,
+    divided: DividedRequests,
     at_drive: AtDrive,
     /// The time of the last completion.
     last_completion: Instant,
@@ -137,6 +140,7 @@ impl Engine {
             command_timeout,
             drain_until: None,
             pending: HashMap::new(),
+            divided: DividedRequests::default(),
             at_drive: AtDrive::new(command_timeout),
             last_completion: Instant::ORIGIN,
             last_report: Instant::ORIGIN,
@@ -159,9 +163,10 @@ impl Engine {
         }
     }
 
-    /// Sets the members of an array, by arm, for reports.
-    pub(crate) fn with_members(self, members: Vec<String>) -> Self {
-        Self { members: members.into(), ..self }
+    /// Sets the members of an array, by arm, for reports, and the stripe at whose ends requests are
+    /// divided.
+    pub(crate) fn with_members(self, members: Vec<String>, divide_at: Option<Sectors>) -> Self {
+        Self { members: members.into(), divided: DividedRequests::at(divide_at), ..self }
     }
 
     /// Sets the name of the drive model for reports.
@@ -254,47 +259,70 @@ impl Engine {
         self.messages = messages;
     }
 
-    fn submit(&mut self, now: Instant, mut active: ActiveRequest) {
-        let request = active.request;
-        active.submitted = now;
+    fn submit(&mut self, now: Instant, active: ActiveRequest) {
+        let parts = self.divided.parts(&active.request);
+        if parts.len() > 1 {
+            return self.submit_divided(now, active, &parts);
+        }
+        match self.admit(now, active.request, &active) {
+            Ok(promise) => {
+                active.give_answer(promise);
+                self.accept(now, active);
+            }
+            Err(refusal) => self.refuse(active, refusal),
+        }
+    }
+
+    /// Hands `active`, or `request` as a part of it, to the scheduler. Returns the answer to its
+    /// deadline if it asks for one.
+    fn admit(
+        &mut self,
+        now: Instant,
+        request: Request,
+        active: &ActiveRequest,
+    ) -> Result<Option<Promise>, Refusal> {
         let priority = active.priority;
         let admission = match (&active.answer, priority) {
-            (Some((if_infeasible, answer)), _) => {
+            (Some((if_infeasible, _)), _) => {
                 let answered =
                     self.scheduler.submit_answered(now, request, priority, *if_infeasible);
-                answered.map_or_else(Admission::Refused, |promise| {
-                    answer.get_or_init(|| promise);
-                    Admission::Accepted
-                })
+                return answered.map(Some);
             }
             (None, Some(priority)) => self.scheduler.submit_with_priority(now, request, priority),
             (None, None) => self.scheduler.submit(now, request),
         };
         match admission {
-            Admission::Accepted => {
-                if request.op.changes_sectors() {
-                    self.scans.note_change(request.extent);
-                }
-                active.marks = [AccountMark::now(self.scheduler.accounts(), request.volume); 2];
-                self.pending.insert(request.id, active);
+            Admission::Accepted => Ok(None),
+            Admission::Refused(refusal) => Err(refusal),
+        }
+    }
+
+    /// Keeps a request that the scheduler accepted until it is over.
+    fn accept(&mut self, now: Instant, mut active: ActiveRequest) {
+        let request = active.request;
+        active.submitted = now;
+        if request.op.changes_sectors() {
+            self.scans.note_change(request.extent);
+        }
+        active.marks = [AccountMark::now(self.scheduler.accounts(), request.volume); 2];
+        self.pending.insert(request.id, active);
+    }
+
+    fn refuse(&self, active: ActiveRequest, refusal: Refusal) {
+        let error = match refusal {
+            Refusal::Infeasible { within } => {
+                IoError::Infeasible { within, policy: self.scheduler.policy_name() }
             }
-            Admission::Refused(Refusal::Infeasible { within }) => {
-                let policy = self.scheduler.policy_name();
-                let result = Err(IoError::Infeasible { within, policy });
-                active.finish(IoDone { finished: None, result });
-            }
-            Admission::Refused(Refusal::NoDeadline) => {
-                let result = Err(SubmitError::NoDeadline.into());
-                active.finish(IoDone { finished: None, result });
-            }
+            Refusal::NoDeadline => SubmitError::NoDeadline.into(),
             // The handle has validated everything else that the scheduler refuses. A refusal means
             // that the two disagree.
-            Admission::Refused(refusal) => {
+            refusal => {
                 tracing::error!(%refusal, "the scheduler refused a request that the drive's handle \
                     had admitted");
-                active.finish(IoDone { finished: None, result: Err(IoError::EngineFailed) });
+                IoError::EngineFailed
             }
-        }
+        };
+        active.finish(IoDone { finished: None, result: Err(error) });
     }
 
     /// Applies all changes between two requests.
@@ -313,10 +341,14 @@ impl Engine {
     }
 
     fn cancel(&mut self, id: RequestId) {
-        if let Some(on_done) = self.withdraw(id) {
-            self.errors.cancelled += 1;
-            on_done.call(IoDone { finished: None, result: Err(IoError::Cancelled) });
+        let mut cancelled = false;
+        for id in self.divided.ids(id) {
+            if let Some(on_done) = self.withdraw(id) {
+                cancelled = true;
+                on_done.call(IoDone { finished: None, result: Err(IoError::Cancelled) });
+            }
         }
+        self.errors.cancelled += u64::from(cancelled);
     }
 
     /// Withdraws a request. Returns its callback unless it was called before.

@@ -241,8 +241,8 @@ pub enum IoError {
         /// The policy in use.
         policy: &'static str,
     },
-    /// The request was cancelled. If it was at the drive already, its sectors may or may not have
-    /// changed.
+    /// The request was cancelled. If it was at the drive already, each of its sectors may or may
+    /// not have changed.
     #[error("the request was cancelled; submit it again if it is still needed")]
     Cancelled,
     /// The drive was closed before the request finished. A write may or may not have happened.

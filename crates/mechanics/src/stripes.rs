@@ -46,13 +46,8 @@ impl Stripes {
     /// The members and the sectors of the array that each holds, in the order of `extent`: one run
     /// for each stripe.
     pub fn runs(self, extent: Extent) -> impl Iterator<Item = (usize, Extent)> {
-        let (mut at, end) = (extent.start.get(), extent.end().get());
-        core::iter::from_fn(move || {
-            let stripe = at / self.len.get();
-            let run = Extent::from_numbers(at, end.min((stripe + 1) * self.len.get()) - at);
-            at = run.end().get();
-            (!run.len.is_zero()).then_some(((stripe % self.members) as usize, run))
-        })
+        let member = move |run: Extent| run.start.get() / self.len.get() % self.members;
+        extent.divided_at(self.len).map(move |run| (member(run) as usize, run))
     }
 
     /// The sectors of a member that hold sectors of `extent`, or an empty extent.

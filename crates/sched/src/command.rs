@@ -94,6 +94,25 @@ impl Finished {
         self.finished.saturating_since(self.dispatched)
     }
 
+    /// The record of a request that was divided: of this part, or of several joined before, and of
+    /// another one. The request stays that of this record. Of several failures the first is kept.
+    #[must_use]
+    pub fn joined_with(self, part: Self) -> Self {
+        Self {
+            submitted: self.submitted.min(part.submitted),
+            dispatched: self.dispatched.min(part.dispatched),
+            finished: self.finished.max(part.finished),
+            disk_time: self.disk_time + part.disk_time,
+            overlapped: self.overlapped + part.overlapped,
+            forced: self.forced && part.forced,
+            outcome: match self.outcome {
+                Outcome::Success => part.outcome,
+                failed @ Outcome::Failed(_) => failed,
+            },
+            ..self
+        }
+    }
+
     /// Returns whether the request had a deadline and completed after it.
     #[must_use]
     pub fn missed(&self) -> bool {

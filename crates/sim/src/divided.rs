@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use headtime_sched::{
-    Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Outcome, Policy,
-    Request, RequestId, Scheduler, StreamId,
+    Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Policy, Request,
+    RequestId, Scheduler, StreamId,
 };
 use headtime_units::{Extent, Instant, Sectors};
 use smallvec::SmallVec;
@@ -48,14 +48,7 @@ impl Divided {
     fn divide(&self, request: &Request) -> SmallVec<[Extent; 1]> {
         let whole = SmallVec::from_buf([request.extent]);
         let Some(stripe) = self.divide_at.filter(|_| request.op.moves_head()) else { return whole };
-        let (mut at, end) = (request.extent.start.get(), request.extent.end().get());
-        let mut parts = SmallVec::new();
-        while at < end {
-            let next = end.min((at / stripe.get() + 1) * stripe.get());
-            parts.push(Extent::from_numbers(at, next - at));
-            at = next;
-        }
-        parts
+        request.extent.divided_at(stripe).collect()
     }
 
     /// Adds what has finished to its whole; returns the whole with its last part.
@@ -65,16 +58,7 @@ impl Divided {
         whole.parts_left -= 1;
         let joined = match whole.finished.take() {
             None => Finished { request: whole.request, ..part },
-            Some(before) => Finished {
-                dispatched: before.dispatched.min(part.dispatched),
-                finished: before.finished.max(part.finished),
-                disk_time: before.disk_time + part.disk_time,
-                outcome: match before.outcome {
-                    Outcome::Success => part.outcome,
-                    failed @ Outcome::Failed(_) => failed,
-                },
-                ..before
-            },
+            Some(before) => before.joined_with(part),
         };
         whole.finished = Some(joined);
         (whole.parts_left == 0).then(|| self.wholes.remove(&id)).flatten()?.finished
@@ -152,7 +136,9 @@ impl SchedulerApi for Divided {
 #[cfg(test)]
 mod tests {
     use headtime_belief::LinearBelief;
-    use headtime_sched::{ClassId, Command, DriveTraits, Op, PolicyEntry, QueueLimits, VolumeId};
+    use headtime_sched::{
+        ClassId, Command, DriveTraits, Op, Outcome, PolicyEntry, QueueLimits, VolumeId,
+    };
 
     use headtime_units::Nanos;
 

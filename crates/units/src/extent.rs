@@ -127,6 +127,20 @@ impl Extent {
             && other.len.0 > 0
     }
 
+    /// The parts of the extent between multiples of `stripe`, in order. None of an empty extent.
+    /// Example: sectors 250–519 divided at 256 are 250–255, 256–511 and 512–519.
+    ///
+    /// # Panics
+    /// When `stripe` is zero.
+    pub fn divided_at(self, stripe: Sectors) -> impl Iterator<Item = Self> {
+        let (mut at, end) = (self.start.0, self.end().0);
+        core::iter::from_fn(move || {
+            let part = Self::from_numbers(at, end.min((at / stripe.0 + 1) * stripe.0) - at);
+            at = part.end().0;
+            (part.len.0 > 0).then_some(part)
+        })
+    }
+
     /// The sectors that both extents have, `None` when they share none.
     #[must_use]
     pub fn intersection(self, other: Self) -> Option<Self> {

@@ -7,7 +7,7 @@ use headtime_sched::{Op, Request, RequestId};
 use headtime_units::{Instant, SectorSize, Sectors};
 
 use crate::engine::mailbox::{
-    ActiveRequest, Callback, DeadlineAnswer, Mailbox, Message, OnDone, Permit, Position,
+    ActiveRequest, Callback, DeadlineAnswer, HeldPermit, Mailbox, Message, OnDone, Permit, Position,
 };
 use crate::engine::runner::EngineRunner;
 use crate::kernel_settings::KernelWatch;
@@ -86,6 +86,7 @@ impl DriveLink {
         };
         let answer = io.if_infeasible.map(|if_infeasible| (if_infeasible, Arc::clone(answer)));
         let on_done = Callback::new(on_done);
+        let permit = HeldPermit::Own(permit);
         let active = ActiveRequest::new(request, io.priority, answer, io.data, on_done, permit);
         match self.mailbox.send(Message::Submit(active)) {
             Ok(position) => Ok((id, position)),

@@ -48,7 +48,7 @@ pub(crate) struct ActiveRequest {
     /// `None` once the request was cancelled and its owner informed.
     pub(crate) on_done: Option<Callback>,
     /// Released when the callback has returned.
-    pub(crate) permit: Permit,
+    pub(crate) permit: HeldPermit,
     /// Set when the engine receives the request.
     pub(crate) submitted: Instant,
     /// For a write that is on the drive and becomes durable by a flush: the drive's losses when it
@@ -68,7 +68,7 @@ impl ActiveRequest {
         answer: Option<(IfInfeasible, DeadlineAnswer)>,
         data: Bytes,
         on_done: Callback,
-        permit: Permit,
+        permit: HeldPermit,
     ) -> Self {
         Self {
             request,
@@ -80,6 +80,13 @@ impl ActiveRequest {
             submitted: Instant::ORIGIN,
             written_at: None,
             marks: Default::default(),
+        }
+    }
+
+    /// Shows the answer to its deadline to its owner.
+    pub(crate) fn give_answer(&self, promise: Option<Promise>) {
+        if let (Some((_, answer)), Some(promise)) = (&self.answer, promise) {
+            answer.get_or_init(|| promise);
         }
     }
 
@@ -156,6 +163,21 @@ thread_local! {
 pub(crate) struct Permit {
     mailbox: Arc<Mailbox>,
     bytes: u64,
+}
+
+/// The permit of a request, or of all parts of a divided one.
+pub(crate) enum HeldPermit {
+    Own(Permit),
+    Shared(Arc<Permit>),
+}
+
+impl HeldPermit {
+    pub(crate) fn into_shared(self) -> Arc<Permit> {
+        match self {
+            Self::Own(permit) => Arc::new(permit),
+            Self::Shared(permit) => permit,
+        }
+    }
 }
 
 impl Callback {
@@ -326,6 +348,6 @@ const LONGEST_WAIT_FOR_A_SNAPSHOT: Duration = Duration::from_millis(200);
 
 /// Locks data that is consistent between any two statements, so a thread that panicked while
 /// holding one left nothing half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
