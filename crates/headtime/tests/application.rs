@@ -165,6 +165,10 @@ fn a_cancelled_request_is_over_and_a_timeout_returns_the_request() {
     assert!(cancelled > 40, "only {cancelled} of 49 reads were cancelled");
     last.wait().expect("the request that was not cancelled");
 
+    // After others, so that it cannot be over before it is cancelled.
+    let ahead: Vec<_> = (50..60)
+        .map(|block| drive.read_at(block * 997 * MIB, MIB).try_start().expect("room"))
+        .collect();
     let waited_for = drive.read_at(0, MIB).try_start().expect("room");
     let canceller = waited_for.canceller();
     let waiter = std::thread::spawn(move || waited_for.wait());
@@ -172,6 +176,7 @@ fn a_cancelled_request_is_over_and_a_timeout_returns_the_request() {
     let result = waiter.join().expect("no panic");
     assert!(result.is_err_and(|error| error.kind() == ErrorKind::Cancelled));
     canceller.cancel();
+    ahead.into_iter().for_each(|read| drop(read.wait().expect("it was not cancelled")));
 }
 
 #[test]
