@@ -254,6 +254,7 @@ impl Engine {
                 Message::ScanPriority(number, priority) => self.scan_priority(number, priority),
                 Message::ScanRoom(number) => self.scan_pace(number, None),
                 Message::ScanStop(number) => self.scan_stop(number),
+                Message::BackgroundWrite(write) => self.write_in_background(write),
             }
         }
         self.messages = messages;
@@ -432,6 +433,7 @@ impl Engine {
             self.scans.note_change(command.extent);
         }
         self.hand_over_background(&command, &over.result);
+        self.finish_background_writes();
         if let Some(due) = over.due {
             self.lateness.record(due, self.clock.now());
         }
@@ -613,10 +615,16 @@ impl Engine {
     /// Marks the accounts at the dispatch of a command, and returns its data if it is a write. Its
     /// requests are ordered by address and adjoin each other.
     fn prepare(&mut self, command: &Command) -> Vec<Bytes> {
-        let Self { pending, scheduler, .. } = self;
         let is_write = command.op == Op::Write;
+        let background = command.background.filter(|_| is_write);
+        let background = background.and_then(|_| self.background_data(command));
+        let Self { pending, scheduler, .. } = self;
         let mut pieces = Vec::new();
         let mut bytes = 0;
+        if let Some(data) = background {
+            bytes += data.len() as u64;
+            pieces.push(data);
+        }
         for id in &command.requests {
             let Some(active) = pending.get_mut(id) else {
                 assert!(!is_write, "a request keeps its data until its command is over");

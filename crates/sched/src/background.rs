@@ -120,6 +120,19 @@ pub struct BackgroundRead {
     pub source: FillSource,
 }
 
+/// The caller's name for a background write; unique among those that are not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackgroundWriteId(pub u64);
+
+/// The end of a background write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackgroundWritten {
+    /// The write.
+    pub id: BackgroundWriteId,
+    /// The outcome. A failed write is not retried, and may have changed any of its sectors.
+    pub outcome: Outcome,
+}
+
 /// The source of the time in which sectors were read for a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FillSource {

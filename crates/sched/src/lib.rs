@@ -36,8 +36,8 @@ mod tunables;
 pub use account::{Accounts, BackgroundAccount, PromiseCounts, VolumeAccount};
 pub use arms::Arms;
 pub use background::{
-    BackgroundRead, FillReport, FillSource, MeasuredImpact, Pace, ScanId, ScanOptions,
-    ScanPriority, ScanPriorityError, UnusedGap,
+    BackgroundRead, BackgroundWriteId, BackgroundWritten, FillReport, FillSource, MeasuredImpact,
+    Pace, ScanId, ScanOptions, ScanPriority, ScanPriorityError, UnusedGap,
 };
 pub use command::{
     Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome, Waits,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal, StreamId, VolumeId};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
@@ -12,7 +13,9 @@ use crate::drive::link::DriveLink;
 use crate::drive::pending::{Pending, StartWhenRoom};
 use crate::drive::scan_feed::ScanFeed;
 use crate::drive_identity::DriveIdentity;
-use crate::engine::mailbox::{DeadlineAnswer, Message, OnDone, Position};
+use crate::engine::mailbox::{
+    BackgroundWrite, Callback, DeadlineAnswer, Message, OnDone, Position,
+};
 use crate::engine::recent::RecentWork;
 use crate::engine::scan_queue::{ScanQueue, ScanStart, WriteMarks};
 use crate::engine::slow::SlowRequest;
@@ -315,6 +318,30 @@ impl DriveHandle {
         self.link
             .send(Message::ScanStart { queue: Arc::clone(&queue), requested: start.requested })?;
         Ok(ScanFeed { queue, link: Arc::clone(&self.link) })
+    }
+
+    /// Writes in the background, as scans read: while the drive is idle, and in time that the
+    /// bound on the impact of scans allows to take from clients. If the write is accepted,
+    /// `on_done` is called exactly once, as for [`DriveHandle::submit`]. A flush of
+    /// [`VolumeId::INTERNAL`] makes it durable.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::submit`].
+    pub fn write_in_background(
+        &self,
+        extent: Extent,
+        data: Bytes,
+        on_done: impl FnOnce(IoDone) + Send + 'static,
+    ) -> Result<(), SubmitError> {
+        let permit = self.link.admit(&Io::write(extent, data.clone()))?;
+        let on_done = Callback::new(Box::new(on_done));
+        let write = BackgroundWrite { extent, data, on_done, permit };
+        self.link.runner.send(Message::BackgroundWrite(write)).map_err(|returned| {
+            if let Message::BackgroundWrite(write) = returned {
+                write.on_done.forget();
+            }
+            self.link.refusal()
+        })
     }
 
     /// Marks written regions from now on, until no other reference to the marks is left.

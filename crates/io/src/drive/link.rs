@@ -107,9 +107,12 @@ impl DriveLink {
 
     /// Sends a message that is no request.
     pub(crate) fn send(&self, message: Message) -> Result<(), SubmitError> {
-        self.runner.send(message).map_err(|_returned| {
-            if self.mailbox.is_closing() { SubmitError::Closed } else { self.mailbox.full() }
-        })
+        self.runner.send(message).map_err(|_returned| self.refusal())
+    }
+
+    /// The reason why a message was not taken.
+    pub(crate) fn refusal(&self) -> SubmitError {
+        if self.mailbox.is_closing() { SubmitError::Closed } else { self.mailbox.full() }
     }
 
     /// # Panics

@@ -70,9 +70,11 @@ impl Engine {
                     active.finish(IoDone { finished: None, result: Err(reason.clone()) });
                 }
                 Message::ScanStart { queue, .. } => queue.end(Some(ScanEvent::Closed)),
+                Message::BackgroundWrite(write) => write.finish(Err(reason.clone())),
                 _ => {}
             }
         }
+        self.give_up_writes(&reason);
         for (_, active) in self.pending.drain() {
             active.finish(IoDone { finished: None, result: Err(reason.clone()) });
         }

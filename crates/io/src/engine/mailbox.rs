@@ -16,7 +16,7 @@ use headtime_sched::{
     Belief, FillSettings, IfInfeasible, IoPriority, PendingSectors, Promise, Request, RequestId,
     ScanPriority, ShareChange, ShareRefusal, StreamId, VolumeId,
 };
-use headtime_units::Instant;
+use headtime_units::{Extent, Instant};
 
 use crate::drive_identity::DriveIdentity;
 use crate::engine::capacity::{Capacity, Full};
@@ -128,6 +128,24 @@ pub(crate) enum Message {
     /// A feed has room again, or has saved sectors that a write waits for.
     ScanRoom(u32),
     ScanStop(u32),
+    BackgroundWrite(BackgroundWrite),
+}
+
+/// A background write from its submission until it is over.
+pub(crate) struct BackgroundWrite {
+    pub(crate) extent: Extent,
+    pub(crate) data: Bytes,
+    pub(crate) on_done: Callback,
+    /// Released when the callback has returned.
+    pub(crate) permit: Permit,
+}
+
+impl BackgroundWrite {
+    /// Calls the callback, and then releases the permit.
+    pub(crate) fn finish(self, result: Result<(), IoError>) {
+        self.on_done.call(IoDone { finished: None, result: result.map(|()| Bytes::new()) });
+        drop(self.permit);
+    }
 }
 
 /// The position of a sent message among those that the engine has not taken.

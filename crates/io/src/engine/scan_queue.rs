@@ -364,6 +364,28 @@ impl WriteMarks {
         fits
     }
 
+    /// Returns the marked regions, which are not marked any more. What is read of them afterwards
+    /// has every change that was complete before, and any other one marks its region again.
+    #[must_use]
+    pub fn take(&self) -> Vec<Extent> {
+        let mut taken = Vec::new();
+        for (index, word) in self.words.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let region = index as u64 * 64 + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                let marked = Extent::from_numbers(region * self.region, self.region);
+                taken.extend(self.extents.iter().filter_map(|(extent, before)| {
+                    let part = Extent::from_numbers(*before, extent.len.get());
+                    let part = part.intersection(marked)?;
+                    let skipped = Sectors::new(part.start.get() - before);
+                    Some(Extent::new(extent.start + skipped, part.len))
+                }));
+            }
+        }
+        taken
+    }
+
     /// The part of `extent` that lies in one region with its beginning, and whether that region was
     /// marked; it is not any more. What lies outside is in no region.
     fn take_region(&self, extent: Extent) -> (Extent, bool) {
@@ -486,6 +508,18 @@ mod tests {
         assert_eq!(take(50, 20), (50, 5, true), "the first part of the region");
         assert_eq!(take(10, 20), (10, 5, false), "the rest of it");
         assert_eq!(take(15, 20), (15, 5, false));
+    }
+
+    #[test]
+    fn marked_regions_are_taken_once() {
+        let extents = [Extent::from_numbers(40, 15), Extent::from_numbers(1000, 1000)];
+        let marks = WriteMarks::new(extents, Sectors::new(10));
+        for start in [52, 1004, 1999] {
+            marks.mark(Extent::from_numbers(start, 1));
+        }
+        let regions = [(50, 5), (1000, 5), (1995, 5)];
+        assert_eq!(marks.take(), regions.map(|(start, len)| Extent::from_numbers(start, len)));
+        assert_eq!(marks.take(), []);
     }
 
     #[test]

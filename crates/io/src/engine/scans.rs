@@ -2,17 +2,21 @@
 //! feed pauses its own scan. Writes wait until a point in time has kept the sectors that they
 //! overwrite.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use headtime_sched::{
-    BackgroundRead, Command, Outcome, Pace, PendingSectors, ScanId, ScanOptions, ScanPriority,
+    BackgroundRead, BackgroundWriteId, Command, Op, Outcome, Pace, PendingSectors, ScanId,
+    ScanOptions, ScanPriority, VolumeId,
 };
 use headtime_units::{Extent, Instant, Sectors};
 
 use super::Engine;
 use crate::backend::BackendCommand;
+use crate::engine::mailbox::BackgroundWrite;
 use crate::engine::scan_queue::{MAX_HELD, Retention, ScanEvent, ScanQueue, WriteMarks};
+use crate::request::IoError;
 
 /// The scans of one engine and the writes that wait for them.
 #[derive(Default)]
@@ -22,6 +26,9 @@ pub(super) struct Scans {
     watched: Vec<Weak<WriteMarks>>,
     /// Commands that the scheduler has sent and the engine holds back from the drive.
     held: Vec<(Instant, BackendCommand)>,
+    /// Background writes that are not over.
+    writes: BTreeMap<BackgroundWriteId, BackgroundWrite>,
+    next_write: u64,
 }
 
 /// One scan. Sectors that it requests again are a separate scan to the scheduler.
@@ -224,6 +231,48 @@ impl Engine {
                 self.scan_overtaken(number, extent);
             }
             self.tell_exhausted(number);
+        }
+    }
+
+    pub(super) fn write_in_background(&mut self, write: BackgroundWrite) {
+        let id = BackgroundWriteId(self.scans.next_write);
+        self.scans.next_write += 1;
+        self.scans.note_change(write.extent);
+        self.scheduler.background_write(self.clock.now(), id, write.extent);
+        self.scans.writes.insert(id, write);
+    }
+
+    /// The data of a command that carries out a background write.
+    pub(super) fn background_data(&self, command: &Command) -> Option<Bytes> {
+        let write = self.scans.writes.get(&self.scheduler.written_by(command.id)?)?;
+        let bytes = |sectors| self.sector_size.bytes_of(sectors) as usize;
+        let from = bytes(command.extent.start - write.extent.start);
+        Some(write.data.slice(from..from + bytes(command.extent.len)))
+    }
+
+    /// Reports the background writes that are over.
+    pub(super) fn finish_background_writes(&mut self) {
+        while let Some(written) = self.scheduler.take_written() {
+            let write = self.scans.writes.remove(&written.id);
+            let write = write.expect("each background write is over once");
+            let result = match written.outcome {
+                Outcome::Success => {
+                    // A flush of the server itself covers it, and reports its loss.
+                    self.unflushed.answered(VolumeId::INTERNAL);
+                    Ok(())
+                }
+                Outcome::Failed(errno) => {
+                    Err(IoError::Os { op: Op::Write, extent: write.extent, errno })
+                }
+            };
+            write.finish(result);
+        }
+    }
+
+    /// Answers the background writes that are left when the drive closes.
+    pub(super) fn give_up_writes(&mut self, reason: &IoError) {
+        for write in std::mem::take(&mut self.scans.writes).into_values() {
+            write.finish(Err(reason.clone()));
         }
     }
 

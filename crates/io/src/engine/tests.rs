@@ -17,7 +17,7 @@ use crate::backend::OpenedDrive;
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::drive::Drive;
 use crate::drive::ScanFeed;
-use crate::engine::scan_queue::{ScanEvent, ScanStart};
+use crate::engine::scan_queue::{ScanEvent, ScanStart, WriteMarks};
 use crate::notifier::Notifier;
 use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
 use crate::request::{Io, IoDone, IoError};
@@ -719,4 +719,78 @@ fn a_request_of_which_one_part_hangs_times_out() {
     timed_out(&receiver, true);
     puppet.set(|state| state.hung_sector = None);
     assert!(drive.shutdown().is_clean());
+}
+
+fn write_in_background(drive: &Drive, start: u64, value: u8, count: usize) -> Receiver<IoDone> {
+    let (sender, receiver) = mpsc::channel();
+    let extent = Extent::from_numbers(start, count as u64);
+    let taken = drive.handle().write_in_background(extent, sectors(value, count), move |done| {
+        drop(sender.send(done));
+    });
+    taken.expect("the drive takes it");
+    receiver
+}
+
+#[test]
+fn a_background_write_writes_its_data_and_marks_its_sectors() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    let watched = [Extent::from_numbers(0, 1000)];
+    let marks = Arc::new(WriteMarks::new(watched, Sectors::new(100)));
+    drive.handle().watch_writes(&marks).expect("the drive is open");
+    let written = write_in_background(&drive, 250, 7, 300);
+    // A read that overlaps it comes after it.
+    let read = drive.handle().run(Io::read(Extent::from_numbers(249, 302)));
+    let read = read.result.expect("it is read");
+    assert_eq!(read[..SECTOR], sectors(0, 1)[..]);
+    assert_eq!(read[SECTOR..301 * SECTOR], sectors(7, 300)[..]);
+    assert_eq!(read[301 * SECTOR..], sectors(0, 1)[..]);
+    assert!(answer(&written).is_ok());
+    assert_eq!(marks.words(), [0b11_1100]);
+    let writes: Vec<_> = puppet.log().into_iter().filter(|sent| sent.0 == Op::Write).collect();
+    assert!(writes.iter().all(|(_, _, _, requests)| *requests == 0), "{writes:?}");
+}
+
+#[test]
+fn a_background_write_that_fails_or_is_not_valid_is_reported() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| state.bad_sector = Some(100));
+    let failed = answer(&write_in_background(&drive, 96, 1, 8)).expect_err("the sector is bad");
+    assert!(matches!(failed, IoError::Os { op: Op::Write, errno: 5, .. }), "{failed:?}");
+    assert!(drive.handle().run(write(96, 1, 2)).result.is_ok());
+    let never = |_: IoDone| panic!("a refused write has no end");
+    let handle = drive.handle();
+    let past_the_end = Extent::from_numbers(999, 2);
+    assert!(handle.write_in_background(past_the_end, sectors(1, 2), never).is_err());
+    let too_short = Extent::from_numbers(10, 2);
+    assert!(handle.write_in_background(too_short, sectors(1, 1), never).is_err());
+}
+
+#[test]
+fn the_loss_of_a_background_write_is_reported_to_a_flush_of_the_server() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    let flush =
+        || drive.handle().run(Io { volume: VolumeId::INTERNAL, ..Io::flush() }).result.map(drop);
+    assert!(answer(&write_in_background(&drive, 10, 1, 4)).is_ok());
+    assert!(flush().is_ok());
+    assert!(answer(&write_in_background(&drive, 10, 2, 4)).is_ok());
+    puppet.set(|state| state.losses = 1);
+    assert!(flush().is_err() && flush().is_ok());
+}
+
+#[test]
+fn a_background_write_is_answered_when_the_drive_closes_or_its_engine_fails() {
+    for broken in [false, true] {
+        let (drive, puppet) = open(Nanos::from_ms(100));
+        puppet.set(|state| state.answering = false);
+        let (_, held) = submit(&drive, Io::read(Extent::from_numbers(999, 1)));
+        puppet.wait_for(1);
+        let written = write_in_background(&drive, 10, 1, 4);
+        puppet.set(|state| state.broken = broken);
+        let handle = drive.handle();
+        assert!(!drive.shutdown().synced);
+        assert!(answer(&written).is_err() && answer(&held).is_err());
+        let refused =
+            handle.write_in_background(Extent::from_numbers(0, 1), sectors(1, 1), |_| panic!());
+        assert!(refused.is_err());
+    }
 }

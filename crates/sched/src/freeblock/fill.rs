@@ -10,7 +10,7 @@ use super::jobs::Job;
 use super::scans::{Claim, Scans};
 use super::search::SearchCounts;
 use super::settings::FillSettings;
-use crate::background::{BackgroundRead, FillReport, FillSource};
+use crate::background::{BackgroundRead, BackgroundWritten, FillReport, FillSource};
 use crate::command::{CommandId, Done, Outcome};
 use crate::queue::Ticket;
 use crate::scheduler::{Ahead, Committed, ExpectedStart};
@@ -27,6 +27,8 @@ pub(crate) struct Fill {
     pub(crate) counts: SearchCounts,
     /// Results that were not yet delivered.
     pub(crate) delivered: VecDeque<BackgroundRead>,
+    /// Writes that are over and were not yet reported.
+    pub(crate) written: VecDeque<BackgroundWritten>,
     /// The address at which idle reading continues.
     pub(crate) cursor: Lba,
     /// The time until which no more time is taken from clients.
@@ -55,10 +57,11 @@ impl Fill {
         !self.scans.is_empty() || !self.jobs.is_empty()
     }
 
-    /// Returns whether stretches without reads measure the impact: while a scan reads beside
-    /// clients.
+    /// Returns whether stretches without background work measure the impact: while there is any
+    /// beside clients.
     pub(crate) fn measures_impact(&self) -> bool {
-        self.settings.controls > 0 && self.scans.has_pending()
+        let writes = || self.jobs.values().any(|job| job.write.is_some());
+        self.settings.controls > 0 && (self.scans.has_pending() || writes())
     }
 
     /// The first eligible job that a request waits for.
@@ -66,12 +69,11 @@ impl Fill {
         self.jobs.iter().find(|(_, job)| job.urgent && job.may_go()).map(|(ticket, _)| *ticket)
     }
 
-    /// The first eligible job that can wait.
+    /// The first eligible job that can wait: a write, or a retry unless all scans are paused.
     pub(crate) fn deferred(&self) -> Option<Ticket> {
-        if !self.scans.any_reads() {
-            return None;
-        }
-        self.jobs.iter().find(|(_, job)| !job.urgent && job.may_go()).map(|(ticket, _)| *ticket)
+        let reads = self.scans.any_reads();
+        let may_go = |job: &Job| !job.urgent && job.may_go() && (reads || job.write.is_some());
+        self.jobs.iter().find(|(_, job)| may_go(job)).map(|(ticket, _)| *ticket)
     }
 
     /// Delivers `claims`, as read by `command` or as lost.

@@ -10,6 +10,9 @@
 //! commands, and a failed piece is abandoned at once, because a client waits. Any other job that
 //! has failed is *deferred*: it continues in idle time, or in time that the bound on impact has
 //! saved up.
+//!
+//! A background write is a job, too: it is deferred from its beginning, and ends with its first
+//! failure.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,13 +20,15 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, Instant, Sectors};
 
 use super::scans::{Claim, without};
-use crate::background::FillSource;
+use crate::background::{BackgroundWriteId, FillSource};
+use crate::command::Outcome;
+use crate::request::Op;
 
 /// Into how many parts a failed piece is cut (guess: of a bad sector in 2,048, halving would fail
 /// eleven times, this four times).
 const PARTS: u64 = 8;
 
-/// The sectors read for scans under one ticket.
+/// The sectors read for scans, or written, under one ticket.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     /// The whole extent, as entered into the order of overlapping requests.
@@ -41,6 +46,8 @@ pub(crate) struct Job {
     pub(crate) waits: bool,
     /// The earliest deadline of those that wait for it.
     pub(crate) deadline: Option<Instant>,
+    /// The write and its outcome so far; `None` for a read.
+    pub(crate) write: Option<(BackgroundWriteId, Outcome)>,
 }
 
 impl Job {
@@ -55,6 +62,29 @@ impl Job {
             urgent: false,
             waits: false,
             deadline: None,
+            write: None,
+        }
+    }
+
+    /// A write of `extent`.
+    pub(crate) fn write(extent: Extent, id: BackgroundWriteId) -> Self {
+        Self {
+            pieces: [extent].into(),
+            write: Some((id, Outcome::Success)),
+            ..Self::new(extent, Vec::new(), FillSource::Idle)
+        }
+    }
+
+    /// The operation of its commands.
+    pub(crate) fn op(&self) -> Op {
+        if self.write.is_some() { Op::Write } else { Op::Read }
+    }
+
+    /// Ends a write with a failure. Commands at the drive are still waited for.
+    pub(crate) fn fail_write(&mut self, errno: i32) {
+        if let Some((_, outcome)) = &mut self.write {
+            *outcome = Outcome::Failed(errno);
+            self.pieces.clear();
         }
     }
 
@@ -129,6 +159,9 @@ impl Job {
 
     /// Removes pieces that no claim needs any more.
     pub(crate) fn drop_unneeded(&mut self) {
+        if self.write.is_some() {
+            return;
+        }
         let pieces = core::mem::take(&mut self.pieces);
         self.pieces = pieces.into_iter().filter(|piece| self.is_pending(*piece)).collect();
     }

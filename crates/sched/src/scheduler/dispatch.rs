@@ -141,9 +141,9 @@ impl Scheduler {
         ticket
     }
 
-    /// A scan's read of these sectors, sent or to be sent.
+    /// A background job on these sectors, sent or to be sent.
     pub(super) fn enter_job(&mut self, ticket: Ticket, mut job: Job) {
-        job.waits = !self.overlap.enter(ticket, job.extent, Op::Read);
+        job.waits = !self.overlap.enter(ticket, job.extent, job.op());
         self.fill.as_mut().expect("jobs are made where there is a scan").jobs.insert(ticket, job);
     }
 
@@ -153,15 +153,15 @@ impl Scheduler {
         ticket
     }
 
-    /// Sends a command that serves `requests`, and reads a piece for a job, if one is given.
+    /// Sends a command that serves `requests`, and the piece of a job, if one is given.
     pub(super) fn dispatch(
         &mut self,
         op: Op,
         target: Target,
         requests: SmallVec<[Queued; 1]>,
-        read: Option<(Ticket, Extent)>,
+        piece: Option<(Ticket, Extent)>,
     ) -> Command {
-        let (job, background) = read.unzip();
+        let (job, background) = piece.unzip();
         let charges = self.charge(op, &requests);
         let predicted = if self.keeps_predicted && op.moves_head() {
             Some(self.predict(&target))

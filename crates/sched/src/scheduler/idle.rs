@@ -1,4 +1,4 @@
-//! Background reading without a request to fill a gap for: in idle time, while all clients are at a
+//! Background work without a request to fill a gap for: in idle time, while all clients are at a
 //! limit, and in time that the bound on impact allows to take from clients.
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
@@ -92,7 +92,8 @@ impl Scheduler {
                 None => self.next_run(cursor, most, FillSource::Idle),
             };
             let Some(extent) = next else { return Decision::Idle };
-            if until == Instant::NEVER || self.is_read_by(until, extent) {
+            let op = deferred.map_or(Op::Read, |ticket| self.op_of_job(ticket));
+            if until == Instant::NEVER || self.is_done_by(until, op, extent) {
                 let governor = &mut self.fill.as_mut().expect("a scan reads").governor;
                 if away {
                     governor.reads_while_away();
@@ -113,14 +114,19 @@ impl Scheduler {
         }
     }
 
-    /// Returns whether these sectors, read next, are there by `until` even if the first is missed.
-    fn is_read_by(&self, until: Instant, extent: Extent) -> bool {
+    /// Returns whether a command on these sectors, sent next, is done by `until` even if the first
+    /// is missed.
+    fn is_done_by(&self, until: Instant, op: Op, extent: Extent) -> bool {
         let view = view!(self);
-        view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
+        view.ready_at() + view.next(&self.belief.target(op, extent)).worst <= until
+    }
+
+    fn op_of_job(&self, ticket: Ticket) -> Op {
+        self.fill.as_ref().expect("there is a job").jobs[&ticket].op()
     }
 
     /// Takes time from clients once enough has been saved up: for the tail of a scan, for retries,
-    /// and where scans get little without taking any.
+    /// for writes, and where scans get little without taking any.
     pub(super) fn send_share(&mut self) -> Option<Command> {
         let revolution = self.belief.revolution();
         let held = self.tickets.len();
@@ -196,8 +202,9 @@ impl Scheduler {
         let piece = job
             .take_piece(most.max(Sectors::new(1)))
             .expect("the job may go, so something of it is left");
-        let target = self.belief.target(Op::Read, piece);
-        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
+        let op = job.op();
+        let target = self.belief.target(op, piece);
+        self.dispatch(op, target, SmallVec::new(), Some((ticket, piece)))
     }
 
     /// Sends the next pending sectors by address, with others within half a revolution after them,

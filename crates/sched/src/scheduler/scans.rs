@@ -3,8 +3,9 @@
 //!
 //! A job enters the order of overlapping requests like a request. So a sector of a scan is not
 //! overwritten while it is read, and a scan of a point in time reads its sectors before a write
-//! changes them. A job never fails a request and is charged to no volume. Without a scan none of
-//! this runs.
+//! changes them. A job never fails a request and is charged to no volume. Without a scan or a
+//! background write none of this runs. A background write is a job that goes in idle time and in
+//! time that the bound has saved up, before the reads of scans, and not in gaps.
 //!
 //! Background reads happen at these times:
 //! - *Urgent* jobs, which a write waits for, alternate with the policy's choices, as the
@@ -14,10 +15,11 @@
 //!   commands at a time.
 //! - The same happens while all queued requests are at a limit, with commands that end before the
 //!   first limit opens.
-//! - For the tail of a scan and for retries, time is taken from clients once the bound on impact
-//!   has saved it up, never more than a stated share at once: the fullest of some runs after the
-//!   head, at most a revolution of it. Where gaps and idle time give little, because the drive
-//!   orders or the model has no tracks, time is taken for longer reads during the whole scan.
+//! - For the tail of a scan, for retries and for background writes, time is taken from clients once
+//!   the bound on impact has saved it up, never more than a stated share at once: the fullest of
+//!   some runs after the head, at most a revolution of it. Where gaps and idle time give little,
+//!   because the drive orders or the model has no tracks, time is taken for longer reads during the
+//!   whole scan.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,8 +28,10 @@ use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use super::{Done, Outcome, Outstanding, Scheduler, Ticket};
 use crate::background::{
-    BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions, ScanPriority,
+    BackgroundRead, BackgroundWriteId, BackgroundWritten, FillReport, FillSource, Pace, ScanId,
+    ScanOptions, ScanPriority,
 };
+use crate::command::CommandId;
 use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull};
 use crate::positioning::BeliefReport;
 use crate::request::Request;
@@ -52,15 +56,23 @@ impl Scheduler {
             "scan {} is of a drive of another size",
             id.0
         );
-        let held = !self.tickets.is_empty();
-        let first = self.fill.as_ref().is_none_or(|fill| !fill.is_active());
-        let last_finished = Some(self.last.finished).filter(|at| first && *at > Instant::ORIGIN);
-        let fill = self.fill.get_or_insert_with(Box::default);
+        let fill = self.activate_fill();
         assert!(
             fill.scans.get(id).is_none(),
             "there is a scan {} already; stop it before another of that id is started",
             id.0
         );
+        fill.governor.stop_measuring();
+        let whole = pending.remaining();
+        fill.scans.start(Scan { id, pending, options, whole });
+    }
+
+    /// The state of background work, for a scan or a write that begins now.
+    fn activate_fill(&mut self) -> &mut Fill {
+        let (now, held) = (self.now, !self.tickets.is_empty());
+        let first = self.fill.as_ref().is_none_or(|fill| !fill.is_active());
+        let last_finished = Some(self.last.finished).filter(|at| first && *at > Instant::ORIGIN);
+        let fill = self.fill.get_or_insert_with(Box::default);
         // Clients were not observed before.
         if let Some(at) = last_finished {
             fill.governor.seen(at);
@@ -69,9 +81,43 @@ impl Scheduler {
             fill.clients_since.get_or_insert(now);
             fill.governor.seen(now);
         }
-        fill.governor.stop_measuring();
-        let whole = pending.remaining();
-        fill.scans.start(Scan { id, pending, options, whole });
+        fill
+    }
+
+    /// Writes sectors in the background: in idle time, and in time that the bound on impact has
+    /// saved up. [`Scheduler::take_written`] reports the end. In the order of overlapping requests
+    /// it is a write that arrives now.
+    ///
+    /// # Panics
+    /// In debug builds, when the extent is empty or not on the drive.
+    pub fn background_write(&mut self, now: Instant, id: BackgroundWriteId, extent: Extent) {
+        self.advance(now);
+        debug_assert!(
+            !extent.len.is_zero() && extent.end().get() <= self.belief.capacity().get(),
+            "a background write of {extent} does not lie on the drive"
+        );
+        self.activate_fill();
+        if !self.overlap.is_active() {
+            self.activate_order();
+        }
+        let (before, ticket) = (self.next_own_ticket(), self.next_own_ticket());
+        self.read_before_change(extent, before);
+        self.enter_job(ticket, Job::write(extent, id));
+        self.make_jobs_urgent(ticket);
+    }
+
+    /// The background write that a command at the drive carries out, if it does.
+    #[must_use]
+    pub fn written_by(&self, command: CommandId) -> Option<BackgroundWriteId> {
+        let sent = self.outstanding.iter().find(|sent| sent.command == command)?;
+        let (id, _) = self.fill.as_ref()?.jobs.get(&sent.job?)?.write?;
+        Some(id)
+    }
+
+    /// The next background write that is over. Call it after each
+    /// [`complete`](Scheduler::complete) until it returns `None`.
+    pub fn take_written(&mut self) -> Option<BackgroundWritten> {
+        self.fill.as_mut()?.written.pop_front()
     }
 
     /// Pauses a scan. Commands at the drive are still delivered, and sectors about to be
@@ -191,8 +237,16 @@ impl Scheduler {
         if request.deadline.is_some() {
             fill.deadline_at = Some(now);
         }
-        let Some(ticket) = before else { return };
-        let claims = fill.scans.claim_before_change(request.extent);
+        if let Some(ticket) = before {
+            self.read_before_change(request.extent, ticket);
+        }
+    }
+
+    /// Enters a job of this ticket that reads what scans of a point in time lose by a change of
+    /// these sectors, if they lose any.
+    fn read_before_change(&mut self, changed: Extent, ticket: Ticket) {
+        let Some(fill) = self.active_fill() else { return };
+        let claims = fill.scans.claim_before_change(changed);
         let Some(extent) = claims.iter().map(|claim| claim.extent).reduce(hull) else { return };
         let mut job = Job::new(extent, claims, FillSource::BeforeWrite);
         let mut runs: Vec<Extent> = job.claims.iter().map(|claim| claim.extent).collect();
@@ -255,7 +309,11 @@ impl Scheduler {
                 _ => fill.governor.delayed(waited, fill.governor.held_up(held)),
             }
         }
-        if done.outcome == Outcome::Success {
+        if job.write.is_some() {
+            if let Outcome::Failed(errno) = done.outcome {
+                job.fail_write(errno);
+            }
+        } else if done.outcome == Outcome::Success {
             let claims = job.take_claims(piece);
             fill.deliver(claims, command.command, done, source);
         } else if urgent {
@@ -315,7 +373,8 @@ impl Scheduler {
     fn end_job(&mut self, ticket: Ticket) {
         let fill = self.fill.as_mut().expect("there was a job");
         if fill.jobs.get(&ticket).is_some_and(Job::is_over) {
-            fill.jobs.remove(&ticket);
+            let write = fill.jobs.remove(&ticket).and_then(|job| job.write);
+            fill.written.extend(write.map(|(id, outcome)| BackgroundWritten { id, outcome }));
             self.free_waiting(ticket);
         }
     }
