@@ -74,6 +74,23 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     assert!(code == Some(2) && said.contains("can have at most"), "{code:?}: {said}");
     let (code, said) = volume(&["grow", "a", "4MiB"]);
     assert!(code == Some(2) && said.contains("shrink it with `volume set`"), "{code:?}: {said}");
+    // The two extents of a become one.
+    let (code, said) = volume(&["relocate", "a"]);
+    assert!(code == Some(2) && said.contains("--to <WHERE>"), "{code:?}: {said}");
+    let (code, said) = volume(&["relocate", "a", "--cancel"]);
+    assert!(code == Some(2) && said.contains("nothing to cancel"), "{code:?}: {said}");
+    let (code, said) = volume(&["relocate", "a", "--to", "largest-gap", "--max-impact", "2%"]);
+    assert!(
+        code == Some(0) && said.contains("relocation of a: 16 MiB to LBA "),
+        "{code:?}: {said}"
+    );
+    let enough = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !run(&["status", "--drive", drive]).1.contains(": complete after ") {
+        assert!(std::time::Instant::now() < enough, "{}", volume(&["show", "a"]).1);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let (_, said) = volume(&["show", "a"]);
+    assert!(said.contains("writes were held") && !said.contains("extents of a"), "{said}");
     let output = headtime(&["volume", "show", "b", "--json", "--drive", drive]);
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!(

@@ -35,6 +35,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headtime_io::RealClock;
+use headtime_nbd::NbdCommand;
 use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
 use headtime_sched::StreamId;
 use headtime_units::{Instant, Nanos};
@@ -103,6 +104,10 @@ struct ConnectionTask {
     piece_permits: Option<SemaphoreClient>,
     /// Signals the removal of the volume.
     removal: Option<watch::Receiver<bool>>,
+    /// Requests that the volume holds, with the times of their arrival.
+    held: Vec<(Handle, NbdCommand, Instant)>,
+    /// Signals that the volume holds them no longer.
+    releases: Option<watch::Receiver<()>>,
     jobs: BTreeMap<Handle, Job>,
     /// Requests that wait for memory, in order of arrival.
     arrived: VecDeque<Handle>,
@@ -188,6 +193,8 @@ impl ConnectionTask {
             export: None,
             piece_permits: None,
             removal: None,
+            held: Vec::new(),
+            releases: None,
             jobs: BTreeMap::new(),
             arrived: VecDeque::new(),
             arrived_bytes: 0,
@@ -221,11 +228,12 @@ impl ConnectionTask {
             }
             if *phase.borrow() == Phase::Draining {
                 self.machine.begin_shutdown();
-                if self.machine.is_idle() && self.jobs.is_empty() {
+                if self.machine.is_idle() && self.has_no_requests() {
                     return self.end.take().unwrap_or(End::ShutDown);
                 }
             }
             self.take_completions();
+            self.begin_held();
             let more_events = self.take_events();
             if let Err(end) = self.continue_tls() {
                 self.end = Some(end);
@@ -295,6 +303,7 @@ impl ConnectionTask {
                     granted = Some(taken);
                 }
                 _ = phase.changed() => {}
+                () = hold_ended(&mut self.releases), if !self.held.is_empty() => {}
                 () = volume_removed(&mut self.removal) => {
                     self.removal = None;
                     self.end = Some(End::Removed);
@@ -330,7 +339,7 @@ impl ConnectionTask {
     }
 
     fn blocked_by_client(&self) -> bool {
-        let unfinished_payload = self.machine.in_flight_bytes() > 0 && self.jobs.is_empty();
+        let unfinished_payload = self.machine.in_flight_bytes() > 0 && self.has_no_requests();
         self.machine.output_bytes() > 0 || unfinished_payload
     }
 
@@ -340,7 +349,12 @@ impl ConnectionTask {
             || (self.machine.is_closed()
                 && self.machine.output_bytes() == 0
                 && !self.channel.has_unsent());
-        volume_removed && self.jobs.is_empty()
+        volume_removed && self.has_no_requests()
+    }
+
+    /// Returns whether no request waits or is in progress.
+    fn has_no_requests(&self) -> bool {
+        self.jobs.is_empty() && self.held.is_empty()
     }
 
     /// Returns whether the client can still receive answers.
@@ -404,6 +418,15 @@ async fn volume_removed(removal: &mut Option<watch::Receiver<bool>>) {
     match removal {
         // A dropped sender means that the volume is gone.
         Some(removal) => drop(removal.wait_for(|removed| *removed).await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until a hold of the volume ends. Without a volume, it never returns.
+async fn hold_ended(releases: &mut Option<watch::Receiver<()>>) {
+    match releases {
+        // A dropped sender means that the volume is gone.
+        Some(releases) => drop(releases.changed().await),
         None => std::future::pending().await,
     }
 }

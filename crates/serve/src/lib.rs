@@ -48,7 +48,8 @@
 //! # Memory
 //!
 //! At most [`config::ServeLimits::memory_bound`], whatever clients do, plus for each scan the
-//! memory that [`headtime_tasks`] states and about 25 MiB for data in transit.
+//! memory that [`headtime_tasks`] states and about 25 MiB for data in transit, and about 70 MiB for
+//! a relocation of a volume.
 
 #![warn(missing_docs)]
 

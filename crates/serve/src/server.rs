@@ -235,6 +235,7 @@ impl Server {
             Arc::clone(&shared.disk),
             Arc::clone(&shared.exports),
             Arc::clone(&scans),
+            drive.handle(),
             blocks,
             specs(config),
             contents.store,
@@ -255,6 +256,7 @@ impl Server {
             drive: drive.handle(),
             stats: Arc::clone(&stats),
             scans: Arc::clone(&scans),
+            orders: Arc::clone(&orders),
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
             exports: Arc::clone(&shared.exports),
@@ -480,7 +482,17 @@ impl Server {
     pub fn drain(self, timeout: Duration) -> Drained {
         notify::stopping();
         let Self {
-            runtime, shared, phase, export_permits, scans, maps, saver, control, drive, ..
+            runtime,
+            shared,
+            phase,
+            export_permits,
+            scans,
+            orders,
+            maps,
+            saver,
+            control,
+            drive,
+            ..
         } = self;
         let cut_connections = runtime.block_on(async {
             for task in export_permits.into_iter().chain(control.map(|(_, task)| task)).chain(saver)
@@ -497,7 +509,8 @@ impl Server {
             while_connected(&shared, Instant::now() + CLOSE_TIMEOUT).await;
             cut
         });
-        // No client writes any more, so the saved state of scans stays valid.
+        // Nothing else writes any more, so the saved state of scans stays valid.
+        orders.close();
         scans.close();
         // Take the map while the drive is open, and write it when the drive is safe.
         let map = maps.copy_for_last_save();

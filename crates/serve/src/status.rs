@@ -14,6 +14,7 @@ use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, StatsSnapshot, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
+use crate::volumes::{RelocationStatus, Volumes};
 use crate::without_effect;
 
 /// The state of a running server. Counts run since its start.
@@ -37,6 +38,9 @@ pub struct ServerStatus {
     pub shared_memory_bytes: u64,
     /// Scans, by target and task.
     pub scans: Vec<ScanStatus>,
+    /// The last relocation of sectors of a volume since the server started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub relocation: Option<RelocationStatus>,
     /// The measured growth of the mean response time of clients by scans, as a share.
     pub impact: f64,
     /// The largest such growth that is allowed.
@@ -213,6 +217,7 @@ pub(crate) struct StatusSource {
     pub(crate) drive: DriveHandle,
     pub(crate) stats: Arc<Stats>,
     pub(crate) scans: Arc<Scans>,
+    pub(crate) orders: Arc<Volumes>,
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
     pub(crate) exports: Arc<Exports>,
@@ -234,6 +239,7 @@ impl StatusSource {
             volumes: stats.volumes.iter().map(|volume| self.volume(volume, stats)).collect(),
             connections: stats.connections,
             shared_memory_bytes: stats.shared_memory.get(),
+            relocation: self.orders.relocation(),
             impact: drive.fill.impact(),
             max_impact: self.scans.max_impact(),
             warnings: [

@@ -19,7 +19,8 @@ use headtime_nbd::client::Cookie;
 use headtime_sched::RequestId;
 use headtime_serve::config::Config;
 use headtime_serve::volumes::{
-    DriveShape, SettingsChange, StoreError, TableState, Volume, VolumeSpec, VolumeStore,
+    DriveShape, RelocateOrder, RelocateTo, RelocationState, SettingsChange, StoreError, TableState,
+    Volume, VolumeSpec, VolumeStore,
 };
 use headtime_serve::{Disk, OnDone, Server};
 use headtime_testkit::power_cut::{
@@ -584,5 +585,131 @@ fn what_nbd_clients_were_promised_is_there_after_a_cut_and_the_server_starts_aga
             check(moment, &|block| all.slice(block as usize * BLOCK..(block as usize + 1) * BLOCK));
             drop(server);
         }
+    }
+}
+
+/// Rounds of writes that a flush makes durable, until the volume was relocated `moves` times.
+/// Returns also the moments at which a relocation was known to be complete.
+async fn write_and_relocate(
+    socket: &std::path::Path,
+    (server, switch): (&Server, &PowerSwitch),
+    moves: usize,
+    rng: &mut ChaCha8Rng,
+) -> (Vec<Written>, Vec<usize>) {
+    let volumes = server.volume_orders();
+    let mut client = Client::open(socket, "vol").await.unwrap();
+    let (mut written, mut complete) = (Vec::<Written>::new(), Vec::new());
+    let mut runs = false;
+    loop {
+        let status = volumes.show("vol").unwrap().volumes.remove(0).relocation;
+        if runs && status.as_ref().unwrap().state.is_over() {
+            assert_eq!(status.unwrap().state, RelocationState::Complete);
+            complete.push(switch.moment());
+            runs = false;
+        }
+        if !runs && complete.len() == moves {
+            return (written, complete);
+        }
+        if !runs && rng.random_bool(0.3) {
+            let to = [RelocateTo::End, RelocateTo::Start][complete.len() % 2];
+            let (name, from, size) = ("vol".to_owned(), None, None);
+            let order = RelocateOrder { name, from, size, to, force: false, dry_run: false };
+            volumes.relocate(&order).unwrap();
+            runs = true;
+        }
+        let mut in_flight = Vec::new();
+        for _ in 0..rng.random_range(1..12) {
+            let (block, version) = (rng.random_range(0..BLOCKS), 1 + written.len() as u64);
+            written.push(Written { block, version, begun: switch.moment(), safe: None });
+            let payload = block_content(block, version).into();
+            let offset = block * BLOCK as u64;
+            in_flight.push(client.submit(NbdCommand::Write { offset, payload, fua: false }));
+        }
+        for _ in &in_flight {
+            assert!(client.completion().await.result.is_ok());
+        }
+        if rng.random_bool(0.3) {
+            client.request(NbdCommand::Flush).await.unwrap();
+            let moment = switch.moment();
+            for written in &mut written {
+                written.safe.get_or_insert(moment);
+            }
+        }
+        let block = rng.random_range(0..BLOCKS);
+        let last = written.iter().rfind(|written| written.block == block);
+        let expected = block_content(block, last.map_or(0, |written| written.version));
+        assert_eq!(client.read(block * BLOCK as u64, BLOCK as u32).await.unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_cut_at_any_moment_of_a_relocation_leaves_all_promised_data_at_one_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("nbd.sock");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed());
+    let toml = format!(
+        "max_impact = \"50%\"\nlisten = [\"unix:{}\"]\n\
+            [[volume]]\nname = \"vol\"\nsize = \"2MiB\"\n",
+        socket.display()
+    );
+    let config = Config::from_toml("test.toml", &toml).unwrap();
+    for fua in [true, false] {
+        let platter = Platter::blank(SectorSize::B512, Sectors::new(12 * 2048));
+        let (drive, switch) = open(PowerCutDrive::new(platter).fua(fua));
+        let server = Server::start_on(drive, &config).unwrap();
+        let ready = switch.moment();
+        let (written, complete) =
+            runtime().block_on(write_and_relocate(&socket, (&server, &switch), 6, &mut rng));
+        drop(server);
+        let history = switch.history().unwrap();
+        let mut starts = std::collections::BTreeSet::new();
+        let mut cuts = 0;
+        let mut check = |moment: usize, found: Platter| {
+            if moment < ready {
+                return;
+            }
+            cuts += 1;
+            let disk = Found::new(found);
+            let (store, _) = VolumeStore::open(&disk, false)
+                .unwrap_or_else(|error| panic!("HEADTIME_SEED={}, {moment}: {error}", seed()));
+            let extents = store.table().find("vol").unwrap().extents.clone();
+            let start = extents.start().get();
+            starts.insert(start);
+            assert_eq!((extents.as_slice().len(), extents.sectors().get()), (1, 4096));
+            for block in 0..BLOCKS {
+                let extent = Extent::from_numbers(start + block * 8, 8);
+                let holds = disk.0.lock().unwrap().read(extent).unwrap();
+                let legal = may_hold(&written, block, moment);
+                let fits = |sector: std::ops::Range<usize>| {
+                    legal.iter().any(|legal| holds[sector.clone()] == legal[sector.clone()])
+                };
+                assert!(
+                    (0..BLOCK / 512).all(|sector| fits(sector * 512..(sector + 1) * 512)),
+                    "HEADTIME_SEED={}, cut at moment {moment}: block {block} at LBA {start} may \
+                        not hold what it does\n{}",
+                    seed(),
+                    history.story(extent, moment)
+                );
+            }
+        };
+        // At every moment around each change of the table, and at random ones.
+        let mut cutter = history.cutter();
+        let mut from = ready;
+        for end in complete {
+            for moment in from.max(end.saturating_sub(60))..=end {
+                cutter.advance(moment);
+                (0..3).for_each(|_| {
+                    check(moment, cutter.cut(PowerFailure::default(), &mut rng));
+                });
+            }
+            from = end;
+        }
+        let random = history.cut_at_random(300, PowerFailure::default(), &mut rng, |at, found| {
+            check(at, found);
+            Ok::<(), ()>(())
+        });
+        random.unwrap();
+        eprintln!("{cuts} cuts of {} events", history.events().len());
+        assert_eq!(starts.len(), 2, "both places were found: {starts:?}");
     }
 }

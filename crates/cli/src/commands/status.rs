@@ -6,7 +6,7 @@ use headtime_units::ByteSize;
 
 use crate::commands::control::{ServerChoice, ask};
 use crate::commands::get;
-use crate::commands::volume::extents_text;
+use crate::commands::volume::{extents_text, relocation_text};
 use headtime_console::Failure;
 use headtime_console::figures::show_bytes;
 use headtime_console::map;
@@ -85,6 +85,7 @@ fn text(status: &ServerStatus) -> String {
     text.push_str(&format!("\n{}", volumes(status)));
     let volumes = status.volumes.iter().filter(|export| !export.name.contains('@'));
     volumes.for_each(|of| text.push_str(&extents_text(&of.name, &of.extents)));
+    status.relocation.iter().for_each(|of| text.push_str(&relocation_text(of)));
     for scan in &status.scans {
         text.push_str(&format!("scan: {}\n", headtime_console::scans::line(scan)));
     }

@@ -42,6 +42,7 @@ impl ConnectionTask {
                     self.export_permit = Some(export_permit);
                     export.stats.opened();
                     self.removal = Some(export.volume.removal());
+                    self.releases = Some(export.volume.releases());
                     self.allowance.open(self.shared.pool.join(export.tenant()));
                     self.piece_permits = Some(self.shared.piece_permits.join(export.tenant()));
                     self.export = Some(export);

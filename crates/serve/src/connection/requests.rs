@@ -44,6 +44,19 @@ impl ConnectionTask {
 
     pub(super) fn begin(&mut self, handle: Handle, command: NbdCommand) {
         let export = self.export.as_ref().expect("requests follow the opening of an export");
+        export.stats.begun();
+        self.begin_or_hold(handle, command, self.received_at);
+    }
+
+    /// Tries again to begin the requests that the volume holds.
+    pub(super) fn begin_held(&mut self) {
+        for (handle, command, started) in std::mem::take(&mut self.held) {
+            self.begin_or_hold(handle, command, started);
+        }
+    }
+
+    fn begin_or_hold(&mut self, handle: Handle, command: NbdCommand, started: Instant) {
+        let export = self.export.as_ref().expect("requests follow the opening of an export");
         let kind = match &command {
             NbdCommand::Read { .. } => Kind::Read,
             NbdCommand::Write { .. } => Kind::Write,
@@ -52,14 +65,17 @@ impl ConnectionTask {
         let (_, length) = command.range();
         let sector = u64::from(export.volume.sector.bytes());
         let piece = Sectors::new(self.shared.limits.piece.get() / sector);
-        let started = self.received_at;
-        export.stats.begun();
-        let pass = match export.volume.begin(export.class, &command) {
-            Ok(pass) => pass,
-            Err((errno, text)) => {
-                self.machine
-                    .reply_error(handle, errno, text)
-                    .expect("a request that just came is open");
+        let pass = match export.volume.begin_unless_held(export.class, &command) {
+            None => {
+                self.held.push((handle, command, started));
+                return;
+            }
+            Some(Ok(pass)) => pass,
+            Some(Err((errno, text))) => {
+                if !self.gone {
+                    let replied = self.machine.reply_error(handle, errno, text);
+                    replied.expect("a request that was not answered is open");
+                }
                 export.stats.ended(kind, length, elapsed_since(started), true, Timing::None);
                 return;
             }

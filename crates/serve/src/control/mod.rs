@@ -39,7 +39,10 @@ pub(crate) use top_verb::disk_time;
 pub use top_verb::{TopExport, TopSample};
 pub use verbs::{ControlVerb, VERBS};
 pub(crate) use volume_verbs::percent;
-pub use volume_verbs::{ClassStatus, ExtentStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
+pub use volume_verbs::{
+    CancelRelocation, ClassStatus, ExtentStatus, RelocateArguments, VolumeAnswer, VolumeArguments,
+    VolumeStatus,
+};
 
 use serde::{Deserialize, Serialize};
 

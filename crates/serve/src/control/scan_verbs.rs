@@ -123,15 +123,17 @@ fn parsed_or_none<T: FromStr<Err: Display>>(
     text.map(|text| if text == "none" { Ok(None) } else { parsed(text).map(Some) }).transpose()
 }
 
+/// Parses a bound on the impact of background work.
+pub(super) fn impact(fraction: f64) -> Result<Share, ErrorReply> {
+    Share::from_fraction(fraction).ok_or_else(|| {
+        bad_request(format!("max_impact: {fraction} is out of range (0 to 1); write a share"))
+    })
+}
+
 pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
     let (scans, arguments) = (&*handler.scans, arguments.parse::<ScanArguments>()?);
     let task = arguments.task()?;
-    let share = |fraction: f64| {
-        Share::from_fraction(fraction).ok_or_else(|| {
-            bad_request(format!("max_impact: {fraction} is out of range (0 to 1); write a share"))
-        })
-    };
-    let max_impact = arguments.max_impact.map(share).transpose()?;
+    let max_impact = arguments.max_impact.map(impact).transpose()?;
     if scans.is_alone() {
         return Err(bad_request(
             "a scan without a server uses the drive and accepts no other scan; wait for its end, \

@@ -61,6 +61,16 @@ pub const VERBS: &[ControlVerb] = &[
     verb("volume.remove", "remove a volume or a class", |handler, arguments| {
         volume_verbs::change(handler, arguments, |volumes, order| volumes.remove(order))
     }),
+    verb(
+        "volume.relocate",
+        "start to move sectors of a volume to a free extent",
+        volume_verbs::relocate,
+    ),
+    verb(
+        "volume.relocate_cancel",
+        "end the relocation of a volume, which keeps its sectors",
+        volume_verbs::cancel,
+    ),
     verb("volume.list", "list all volumes of the drive", volume_verbs::list),
     verb("volume.show", "show one volume", |handler, arguments| {
         volume_verbs::change(handler, arguments, |volumes, order| volumes.show(&order.name))

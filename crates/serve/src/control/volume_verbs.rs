@@ -3,13 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use headtime_units::{ByteSize, Extent, Nanos, Share};
+use headtime_units::{ByteSize, Extent, Nanos, Share, parse_bytes};
 use serde::{Deserialize, Serialize};
 
+use super::scan_verbs::impact;
 use super::verbs::{Answer, Arguments, parse_arguments, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
 use crate::config::VolumeConfig;
-use crate::volumes::{ClassNow, Extents, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
+use crate::volumes::{
+    ClassNow, Extents, OrderError, RelocateOrder, RelocateTo, RelocateToError, RelocationStatus,
+    VolumeNow, VolumeOrder, Volumes, VolumesNow,
+};
 
 /// The arguments of the verbs of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +30,56 @@ pub struct VolumeArguments {
     pub force: bool,
     /// Check the command without carrying it out.
     pub dry_run: bool,
+}
+
+/// The arguments of `volume.relocate`. Sizes are text, such as `10GiB`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RelocateArguments {
+    /// The volume.
+    pub name: String,
+    /// The first byte of the volume to move; its start if absent.
+    pub from: Option<String>,
+    /// The number of bytes to move; all up to the end of the volume if absent.
+    pub size: Option<String>,
+    /// The destination: `start`, `end`, `largest-gap`, or an address in bytes of the drive.
+    pub to: String,
+    /// The maximum increase of the clients' mean response time by all background work, as a share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_impact: Option<f64>,
+    /// Scans of the volume end before its sectors change, instead of delaying that.
+    pub force: bool,
+    /// Check the command without carrying it out.
+    pub dry_run: bool,
+}
+
+/// The arguments of `volume.relocate_cancel`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRelocation {
+    /// The volume.
+    pub name: String,
+}
+
+impl RelocateArguments {
+    /// The command in the arguments.
+    ///
+    /// # Errors
+    /// [`ErrorReplyKind::BadRequest`](super::ErrorReplyKind::BadRequest) with the invalid argument.
+    pub fn order(&self) -> Result<RelocateOrder, ErrorReply> {
+        let Self { name, from, size, to, force, dry_run, max_impact: _ } = self.clone();
+        let bytes = |key: &str, text: Option<String>| {
+            let parse = |text: String| {
+                parse_bytes(&text).map_err(|error| bad_request(format!("{name}: {key}: {error}")))
+            };
+            text.map(parse).transpose()
+        };
+        let (from, size) = (bytes("from", from)?, bytes("size", size)?);
+        let to: RelocateTo = to
+            .parse()
+            .map_err(|error: RelocateToError| bad_request(format!("{name}: to: {error}")))?;
+        Ok(RelocateOrder { name, from, size, to, force, dry_run })
+    }
 }
 
 /// The answer to the verbs of volumes.
@@ -72,6 +126,9 @@ pub struct VolumeStatus {
     pub classes: Vec<ClassStatus>,
     /// Unfinished scans.
     pub scans: Vec<String>,
+    /// The last relocation since the server started, if it is of this volume.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub relocation: Option<RelocationStatus>,
 }
 
 /// A run of sectors of a volume.
@@ -162,6 +219,21 @@ pub(super) fn change(
     volume_answer(change(&handler.server()?.volumes, &order)?, order.dry_run)
 }
 
+pub(super) fn relocate(handler: &ControlHandler, arguments: Arguments) -> Answer {
+    let arguments: RelocateArguments = arguments.parse()?;
+    let (order, max_impact) = (arguments.order()?, arguments.max_impact.map(impact).transpose()?);
+    let answer = handler.server()?.volumes.relocate(&order)?;
+    if let Some(share) = max_impact.filter(|_| !order.dry_run) {
+        handler.scans.set_max_impact(share)?;
+    }
+    volume_answer(answer, order.dry_run)
+}
+
+pub(super) fn cancel(handler: &ControlHandler, arguments: Arguments) -> Answer {
+    let CancelRelocation { name } = arguments.parse()?;
+    volume_answer(handler.server()?.volumes.cancel_relocation(&name)?, false)
+}
+
 fn volume_answer(now: VolumesNow, dry_run: bool) -> Answer {
     to_json(&VolumeAnswer {
         volumes: now.volumes.iter().map(VolumeStatus::of).collect(),
@@ -176,7 +248,7 @@ fn volume_answer(now: VolumesNow, dry_run: bool) -> Answer {
 
 impl VolumeStatus {
     fn of(now: &VolumeNow) -> Self {
-        let VolumeNow { volume, size, classes, scans } = now;
+        let VolumeNow { volume, size, classes, scans, relocation } = now;
         Self {
             name: volume.name.clone(),
             number: volume.id.0,
@@ -188,6 +260,7 @@ impl VolumeStatus {
             always_served: volume.settings.always_served,
             classes: classes.iter().map(ClassStatus::of).collect(),
             scans: scans.iter().map(|task| task.name().to_owned()).collect(),
+            relocation: relocation.clone(),
         }
     }
 }

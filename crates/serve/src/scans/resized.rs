@@ -1,6 +1,6 @@
-//! The scans of a volume that is resized. What a scan knows, such as its digests, is of the sectors
-//! before: it is discarded. A scan that repeats starts over with its settings; those of the
-//! configuration start over in any case.
+//! The scans of a volume that is resized or relocated. What a scan knows, such as its digests, is
+//! of the sectors before: it is discarded. A scan that repeats starts over with its settings; those
+//! of the configuration start over in any case.
 
 use headtime_sched::ScanPriority;
 use headtime_tasks::TaskKind;
@@ -8,23 +8,23 @@ use headtime_tasks::TaskKind;
 use super::{ScanState, ScanStatus, Scans, StartScan, TermsChange};
 
 impl Scans {
-    /// The effects of resizing a target on its scans, for people.
-    pub(crate) fn notes_on_resizing(&self, target: &str) -> Vec<String> {
+    /// The effects of a `change` of a target's sectors on its scans, for people.
+    pub(crate) fn notes_on_change(&self, target: &str, change: &str) -> Vec<String> {
         let of_target = self.status().into_iter().filter(|scan| scan.target == target);
-        of_target.map(|scan| note(&scan)).collect()
+        of_target.map(|scan| note(&scan, change)).collect()
     }
 
     /// Ends the scans of a target and removes their state. Returns those that repeat, to be started
-    /// again when the target has its new size.
-    pub(crate) fn forget_before_resizing(&self, target: &str) -> Vec<StartScan> {
+    /// again when the target has its new sectors.
+    pub(crate) fn forget_before_change(&self, target: &str) -> Vec<StartScan> {
         let of_target = self.status().into_iter().filter(|scan| scan.target == target);
         let repeated = of_target.filter_map(|scan| repetition(&scan)).collect();
         self.forget_all(target);
         repeated
     }
 
-    /// Starts scans again after their target was resized. What cannot be started is logged.
-    pub(crate) fn start_after_resizing(&self, repeated: &[StartScan]) {
+    /// Starts scans again after their target has changed. What cannot be started is logged.
+    pub(crate) fn start_after_change(&self, repeated: &[StartScan]) {
         for start in repeated {
             if let Err(error) = self.start(start) {
                 tracing::error!("the {} cannot start over: {error}", start.name());
@@ -33,7 +33,7 @@ impl Scans {
     }
 }
 
-fn note(scan: &ScanStatus) -> String {
+fn note(scan: &ScanStatus, change: &str) -> String {
     let ScanStatus { task, target, .. } = scan;
     let over = if scan.configured || !scan.every.is_empty() {
         "it starts over"
@@ -44,7 +44,7 @@ fn note(scan: &ScanStatus) -> String {
     };
     let digests = if scan.digests.is_some() { ", digests included" } else { "" };
     format!(
-        "the {task} of {target} is of the volume before it is resized, and its state is \
+        "the {task} of {target} is of the volume before {change}, and its state is \
             discarded{digests}: {over}"
     )
 }

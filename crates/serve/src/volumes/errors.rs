@@ -3,6 +3,7 @@
 use headtime_units::{ByteSize, Extent, Share};
 
 use super::extents::MAX_EXTENTS;
+use super::relocation::RelocateTo;
 use super::slot;
 use super::space::FreeSpace;
 
@@ -98,6 +99,46 @@ pub enum VolumeError {
             settings can change. Stop the server and use a partitioning program for the rest"
     )]
     Existing { name: String, known: String },
+    /// A range that cannot be moved.
+    #[error(
+        "volume {name}: {} from {} on cannot be moved; expected a range within its {} that begins \
+            and ends on a mebibyte, or ends with the volume; change --from or --size",
+        exactly(*len), exactly(*from), exactly(*size)
+    )]
+    RelocateRange { name: String, from: ByteSize, len: ByteSize, size: ByteSize },
+    /// An address within a mebibyte.
+    #[error(
+        "volume {name} cannot be moved to {}: extents begin on mebibytes; change --to",
+        exactly(*address)
+    )]
+    RelocateAddress { name: String, address: ByteSize },
+    /// Sectors there that are not free.
+    #[error(
+        "volume {name}: the {} of the drive from {} on are not all free; `headtime volume list \
+            --json` shows the extents of all volumes; choose another place, or `--to largest-gap`",
+        exactly(*len), exactly(*address)
+    )]
+    NotFree { name: String, len: ByteSize, address: ByteSize },
+    /// No free extent there.
+    #[error(
+        "volume {name}: {} cannot be moved to {to}: that needs one free extent, and the longest \
+            there is has {}; choose another place, move less at once (--from, --size), or remove \
+            or shrink other volumes first",
+        exactly(*len), exactly(*longest)
+    )]
+    NoPlace { name: String, len: ByteSize, to: RelocateTo, longest: ByteSize },
+    /// It would move away from the requested end.
+    #[error(
+        "volume {name}: no free extent closer to the {to} of the drive is long enough; choose \
+            another place, or move less at once (--from, --size)"
+    )]
+    NothingCloser { name: String, to: RelocateTo },
+    /// The volume would have too many extents.
+    #[error(
+        "volume {name} would have {count} extents, and at most {MAX_EXTENTS} are possible; move \
+            more of it at once, so that its extents are joined"
+    )]
+    RelocatedExtents { name: String, count: usize },
     /// An unknown volume.
     #[error("there is no volume {name} on the drive; it has {known}")]
     Unknown { name: String, known: String },

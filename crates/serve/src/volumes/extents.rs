@@ -78,6 +78,40 @@ impl Extents {
         None
     }
 
+    /// The extents of the drive that are `len` sectors from sector `offset` of the volume on.
+    #[must_use]
+    pub fn part(&self, offset: Sectors, len: Sectors) -> Vec<Extent> {
+        let (mut at, end) = (offset, offset + len);
+        let mut part = Vec::new();
+        while at < end {
+            let rest = self.from_offset(at);
+            if rest.len.is_zero() {
+                break;
+            }
+            part.push(Extent::new(rest.start, rest.len.min(end - at)));
+            at += rest.len;
+        }
+        part
+    }
+
+    /// The same extents with `len` sectors from sector `offset` on at `to`. Extents that adjoin
+    /// become one.
+    #[must_use]
+    pub fn relocated(&self, offset: Sectors, len: Sectors, to: Lba) -> Self {
+        let after = offset + len;
+        let rest = self.part(after, self.sectors() - after);
+        let mut joined: Vec<Extent> = Vec::new();
+        for next in
+            self.part(Sectors::ZERO, offset).into_iter().chain([Extent::new(to, len)]).chain(rest)
+        {
+            match joined.last_mut() {
+                Some(last) if last.end() == next.start => last.len += next.len,
+                _ => joined.push(next),
+            }
+        }
+        Self::new(joined)
+    }
+
     /// The first `len` sectors.
     ///
     /// # Panics
@@ -121,6 +155,17 @@ mod tests {
             assert_eq!(extents.offset_of(from(offset).start), Some(Sectors::new(offset)));
         }
         assert_eq!(extents.offset_of(Lba::new(150)), None);
+        let numbers = |extents: &[Extent]| -> Vec<(u64, u64)> {
+            extents.iter().map(|extent| (extent.start.get(), extent.len.get())).collect()
+        };
+        assert_eq!(
+            numbers(&extents.part(Sectors::new(2000), Sectors::new(99))),
+            [(6096, 48), (100, 50), (8192, 1)]
+        );
+        let moved = extents.relocated(Sectors::new(2048), Sectors::new(50), Lba::new(8142));
+        assert_eq!(numbers(moved.as_slice()), [(4096, 2048), (8142, 51)]);
+        let moved = extents.relocated(Sectors::ZERO, Sectors::new(1024), Lba::new(0));
+        assert_eq!(numbers(moved.as_slice()), [(0, 1024), (5120, 1024), (100, 50), (8192, 1)]);
         assert_eq!(extents.first(Sectors::new(2050)).as_slice()[1], Extent::from_numbers(100, 2));
         assert_eq!(extents.first(Sectors::new(2048)), Extent::from_numbers(4096, 2048).into());
     }

@@ -6,13 +6,17 @@
 //! shrinks or is removed, the server first rejects new requests that the change forbids, then waits
 //! for all earlier requests ([`LiveVolume::wait_for_earlier`]). Only then are its sectors free for
 //! other volumes.
+//!
+//! While sectors of a volume are switched to another place, new changes of them are *held*
+//! ([`LiveVolume::hold`]): they are admitted when the hold ends, and use the sectors after it.
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{IoPriority, VolumeId};
-use headtime_units::{ByteSize, Nanos, SectorSize};
+use headtime_units::{ByteSize, Nanos, SectorSize, Sectors};
 use tokio::sync::watch;
 
 use super::extents::Extents;
@@ -31,6 +35,17 @@ pub(crate) struct LiveVolume {
     /// Signals that requests completed.
     fewer: Condvar,
     removed: watch::Sender<bool>,
+    /// Signals that a hold has ended.
+    releases: watch::Sender<()>,
+}
+
+/// The treatment of changes of held sectors.
+#[derive(Clone, Debug)]
+enum Hold {
+    /// They wait. The bytes of the volume.
+    Wait(Range<u64>),
+    /// They fail, because it is not known which place of the sectors is valid.
+    Refuse(Range<u64>),
 }
 
 #[derive(Debug)]
@@ -45,6 +60,7 @@ struct State {
     waiting: u32,
     /// The drive is served read-only, whatever the settings are.
     protected: bool,
+    hold: Option<Hold>,
 }
 
 /// An admitted request, completed when dropped.
@@ -76,9 +92,16 @@ impl LiveVolume {
         sector: SectorSize,
     ) -> Arc<Self> {
         let extents = extents.into();
-        let state =
-            State { extents, settings, epoch: 0, in_flight: [0; 2], waiting: 0, protected: false };
-        let removed = watch::Sender::new(false);
+        let state = State {
+            extents,
+            settings,
+            epoch: 0,
+            in_flight: [0; 2],
+            waiting: 0,
+            protected: false,
+            hold: None,
+        };
+        let (removed, releases) = (watch::Sender::new(false), watch::Sender::new(()));
         Arc::new(Self {
             id,
             name,
@@ -86,6 +109,7 @@ impl LiveVolume {
             state: Mutex::new(state),
             fewer: Condvar::new(),
             removed,
+            releases,
         })
     }
 
@@ -106,13 +130,39 @@ impl LiveVolume {
         VolumeSettings { read_only, ..state.settings.clone() }
     }
 
-    /// Admits a request of a class, or returns the error for the client.
+    /// As [`LiveVolume::begin_unless_held`] while nothing is held.
+    #[cfg(test)]
     pub(crate) fn begin(
         self: &Arc<Self>,
         class: VolumeClass,
         command: &NbdCommand,
     ) -> Result<Pass, (Errno, &'static str)> {
+        self.begin_unless_held(class, command).expect("nothing is held")
+    }
+
+    /// Admits a request of a class, or returns the error for the client; `None` if it has to wait
+    /// until a hold ends ([`LiveVolume::releases`]).
+    pub(crate) fn begin_unless_held(
+        self: &Arc<Self>,
+        class: VolumeClass,
+        command: &NbdCommand,
+    ) -> Option<Result<Pass, (Errno, &'static str)>> {
         let mut state = self.state();
+        match &state.hold {
+            Some(Hold::Wait(held)) if changes_any(command, held) => None,
+            Some(Hold::Refuse(held)) if changes_any(command, held) => {
+                Some(Err((Errno::Io, NOT_PUT_BACK)))
+            }
+            _ => Some(self.admit(&mut state, class, command)),
+        }
+    }
+
+    fn admit(
+        self: &Arc<Self>,
+        state: &mut State,
+        class: VolumeClass,
+        command: &NbdCommand,
+    ) -> Result<Pass, (Errno, &'static str)> {
         if *self.removed.borrow() {
             return Err((Errno::Shutdown, "the volume was removed"));
         }
@@ -154,6 +204,32 @@ impl LiveVolume {
     /// A receiver that signals the removal.
     pub(crate) fn removal(&self) -> watch::Receiver<bool> {
         self.removed.subscribe()
+    }
+
+    /// Holds new changes of `len` sectors from sector `offset` on.
+    pub(crate) fn hold(&self, offset: Sectors, len: Sectors) {
+        self.state().hold = Some(Hold::Wait(self.bytes(offset, len)));
+    }
+
+    /// Rejects changes of these sectors, held ones too.
+    pub(crate) fn refuse(&self, offset: Sectors, len: Sectors) {
+        self.state().hold = Some(Hold::Refuse(self.bytes(offset, len)));
+        self.releases.send_replace(());
+    }
+
+    /// Ends a hold.
+    pub(crate) fn release(&self) {
+        self.state().hold = None;
+        self.releases.send_replace(());
+    }
+
+    /// A receiver that signals the end of a hold.
+    pub(crate) fn releases(&self) -> watch::Receiver<()> {
+        self.releases.subscribe()
+    }
+
+    fn bytes(&self, offset: Sectors, len: Sectors) -> Range<u64> {
+        self.sector.bytes_of(offset)..self.sector.bytes_of(offset + len)
     }
 
     /// The number of admitted requests.
@@ -203,6 +279,18 @@ impl Drop for Pass {
         }
     }
 }
+
+/// Returns whether a request changes any of these bytes.
+fn changes_any(command: &NbdCommand, held: &Range<u64>) -> bool {
+    let (offset, length) = command.range();
+    command.spec().writes
+        && offset < held.end
+        && offset.checked_add(length).is_none_or(|end| held.start < end)
+}
+
+/// The answer to a client that changes sectors whose place is uncertain.
+const NOT_PUT_BACK: &str = "the sectors were being relocated, and the drive cannot write its table \
+    of volumes; check the drive";
 
 /// The answer to a client whose request reaches past the end.
 const PAST_END: &str =
@@ -262,6 +350,29 @@ mod tests {
             Errno::Shutdown
         );
         assert_eq!(volume.in_flight(), 0);
+    }
+
+    #[test]
+    fn changes_of_held_sectors_wait_and_others_do_not() {
+        let volume = volume();
+        let mut released = volume.releases();
+        let is_held = |command: &NbdCommand| {
+            volume.begin_unless_held(VolumeClass::Ordinary, command).is_none()
+        };
+        volume.hold(Sectors::new(4), Sectors::new(4));
+        assert!(is_held(&write(2048, 512)) && is_held(&write(1536, 1024)));
+        assert!(!is_held(&write(1536, 512)) && !is_held(&write(4096, 512)));
+        assert!(!is_held(&read(2048, 512)) && !is_held(&NbdCommand::Flush));
+        assert!(!released.has_changed().unwrap());
+        volume.refuse(Sectors::new(4), Sectors::new(4));
+        assert!(released.has_changed().unwrap());
+        released.mark_unchanged();
+        assert_eq!(
+            volume.begin(VolumeClass::Ordinary, &write(2048, 512)).map(|_| ()).unwrap_err().0,
+            Errno::Io
+        );
+        volume.release();
+        assert!(released.has_changed().unwrap() && !is_held(&write(2048, 512)));
     }
 
     #[test]

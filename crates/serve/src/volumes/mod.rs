@@ -53,7 +53,7 @@
 //! [`VolumeTable`] allocates and checks; [`slot`] encodes and decodes; [`Metadata`] chooses the
 //! slot and plans [`MetadataStep`]s. These three do no I/O. [`VolumeStore`] carries out the steps
 //! through the drive's scheduler as requests of the server itself, which no share of disk time
-//! delays. [`Volumes`] changes the volumes of a running server.
+//! delays. [`Volumes`] changes the volumes of a running server; `relocator` moves their sectors.
 
 mod errors;
 pub(crate) mod existing;
@@ -61,6 +61,8 @@ mod extents;
 mod live;
 mod metadata;
 mod orders;
+mod relocation;
+mod relocator;
 mod settings;
 pub mod shares;
 pub mod slot;
@@ -74,6 +76,9 @@ pub use extents::{Extents, MAX_EXTENTS};
 pub(crate) use live::{LiveVolume, Pass};
 pub use metadata::{Area, Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
 pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
+pub use relocation::{
+    RelocateOrder, RelocateTo, RelocateToError, Relocation, RelocationState, RelocationStatus,
+};
 pub use settings::{ClassNames, ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 pub use space::{DriveShape, FreeSpace};
 pub use store::{StoreError, VolumeStore};

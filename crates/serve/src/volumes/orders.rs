@@ -12,11 +12,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headtime_io::{ChangeSharesError, SlowRequest};
+use headtime_io::{ChangeSharesError, DriveHandle, SlowRequest};
 use headtime_tasks::TaskKind;
 use headtime_units::{ByteSize, SectorSize, Share};
 
 use super::errors::VolumeError;
+use super::relocation::{RelocateOrder, RelocationStatus};
+use super::relocator::{RelocationJob, Relocator};
 use super::settings::{ClassSettings, SettingsChange, VolumeClass};
 use super::slot;
 use super::store::{StoreError, VolumeStore};
@@ -28,14 +30,18 @@ use crate::scans::Scans;
 
 /// The volumes of a server. Any thread may use it; commands are carried out one after the other.
 pub struct Volumes {
-    disk: Arc<dyn Disk>,
-    exports: Arc<Exports>,
-    scans: Arc<Scans>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) exports: Arc<Exports>,
+    pub(super) scans: Arc<Scans>,
+    /// The drive, for background work.
+    handle: DriveHandle,
     blocks: Blocks,
     /// The volumes named in the configuration, with their sizes there.
     configured: Vec<VolumeSpec>,
     /// `None` if the whole drive is served.
     store: Mutex<Option<VolumeStore>>,
+    /// The last relocation since the server started.
+    relocation: Mutex<Option<Arc<RelocationJob>>>,
 }
 
 /// A command for a volume or one of its classes.
@@ -81,6 +87,8 @@ pub struct VolumeNow {
     pub classes: Vec<ClassNow>,
     /// Unfinished scans.
     pub scans: Vec<TaskKind>,
+    /// The last relocation since the server started, if it is of this volume.
+    pub relocation: Option<RelocationStatus>,
 }
 
 /// The state of one class of a volume.
@@ -134,6 +142,28 @@ pub enum OrderError {
             control socket), which takes the volume from them"
     )]
     InUse { name: String, by: String },
+    /// A relocation runs.
+    #[error(
+        "volume {name} is being relocated, which must end first; see its progress with `headtime \
+            volume show {name}`, or end it with `headtime volume relocate {name} --cancel`"
+    )]
+    Relocating { name: String },
+    /// No relocation runs.
+    #[error("volume {name} is not being relocated, so there is nothing to cancel")]
+    NotRelocating { name: String },
+    /// A relocation does not end.
+    #[error(
+        "the relocation of volume {name} ends as soon as its writes in flight are complete, which \
+            they are not after {patience:?}; check the drive, and its state with `headtime volume \
+            show {name}`"
+    )]
+    StillRelocating { name: String, patience: Duration },
+    /// A class is to be relocated.
+    #[error("{export} is a class and shares the sectors of its volume; relocate {volume}")]
+    ClassRelocation { export: String, volume: String },
+    /// The system has no further thread.
+    #[error("volume {name}: its relocation cannot start a thread: {error}; free some memory")]
+    Thread { name: String, error: std::io::Error },
     /// Requests in flight did not complete.
     #[error(
         "volume {name}: {requests} requests were still in flight after {patience:?}; nothing was \
@@ -151,11 +181,13 @@ impl Volumes {
         disk: Arc<dyn Disk>,
         exports: Arc<Exports>,
         scans: Arc<Scans>,
+        handle: DriveHandle,
         blocks: Blocks,
         configured: Vec<VolumeSpec>,
         store: Option<VolumeStore>,
     ) -> Self {
-        Self { disk, exports, scans, blocks, configured, store: Mutex::new(store) }
+        let (store, relocation) = (Mutex::new(store), Mutex::default());
+        Self { disk, exports, scans, handle, blocks, configured, store, relocation }
     }
 
     /// All volumes of the drive by address, including those that are not served.
@@ -257,6 +289,9 @@ impl Volumes {
             store.table().find(name).expect("a volume that can be changed is there").clone();
         self.check_terms(store.table(), &after, &order.name)?;
         let resized = changed.extents != before.extents;
+        if resized {
+            self.check_not_relocating(|of| of == name)?;
+        }
         let scans = self.scans.unfinished(name);
         if resized && !scans.is_empty() && !order.force {
             return Err(in_use(name, 0, &scans));
@@ -270,7 +305,7 @@ impl Volumes {
         notes.extend(extents_notes(store.table(), &after, name));
         notes.extend(after.rounding_note(&spec));
         if resized {
-            notes.extend(self.scans.notes_on_resizing(name));
+            notes.extend(self.scans.notes_on_change(name, "it is resized"));
         }
         let size = after.size_of(&changed);
         let named = self.configured.iter().find(|configured| configured.name == name);
@@ -309,13 +344,13 @@ impl Volumes {
         }
         let done = store.change(&*self.disk, |table| table.change(&spec, order.cut_data).cloned());
         let repeated = if resized && done.is_ok() {
-            self.scans.forget_before_resizing(name)
+            self.scans.forget_before_change(name)
         } else {
             Vec::new()
         };
         let settled = done.as_ref().unwrap_or(&before);
         self.scans.set_target(name, Some(settled.extents.clone()));
-        self.scans.start_after_resizing(&repeated);
+        self.scans.start_after_change(&repeated);
         if let Some(live) = live {
             live.resize(settled.extents.clone());
             live.set(settled.settings.clone());
@@ -330,9 +365,17 @@ impl Volumes {
     /// stays.
     pub fn remove(&self, order: &VolumeOrder) -> Result<VolumesNow, OrderError> {
         let (name, class) = volume_and_class(order)?;
+        let is_relocating = |of: &str| class == VolumeClass::Ordinary && of == name;
+        // Its thread needs the store.
+        if order.force && !order.dry_run && self.check_not_relocating(is_relocating).is_err() {
+            self.end_relocation(name)?;
+        }
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
+        if !order.force {
+            self.check_not_relocating(is_relocating)?;
+        }
         let before = if class == VolumeClass::Ordinary {
             after.remove(name)?
         } else {
@@ -406,6 +449,95 @@ impl Volumes {
         tracing::info!(volume = name, "removed");
         self.set_shares(Some(&before), None)?;
         Ok(self.now(store.table(), |_| false, notes))
+    }
+
+    /// Starts to move sectors of a volume to a free extent, in the background. The volume has them
+    /// until the copy is complete and durable.
+    pub fn relocate(self: &Arc<Self>, order: &RelocateOrder) -> Result<VolumesNow, OrderError> {
+        let (name, force) = (order.name.as_str(), order.force);
+        let (volume, _) = VolumeClass::of_export(name);
+        if volume != name {
+            let (export, volume) = (name.to_owned(), volume.to_owned());
+            return Err(OrderError::ClassRelocation { export, volume });
+        }
+        let mut store = self.store();
+        let store = opened(&mut store)?;
+        self.check_not_relocating(|_| true)?;
+        let relocation = store.table().plan_relocation(order)?;
+        store.check_writable()?;
+        let mut after = store.table().clone();
+        after.relocate(&relocation)?;
+        let mut notes = vec![relocation.describe(self.sector())];
+        notes.extend(extents_notes(store.table(), &after, name));
+        if force || self.scans.unfinished(name).is_empty() {
+            notes.extend(self.scans.notes_on_change(name, "it is relocated"));
+        } else {
+            notes.push(format!(
+                "{name} keeps its earlier sectors until its scans have ended, and discards their \
+                    state then; --force ends them"
+            ));
+        }
+        if order.dry_run {
+            return Ok(self.now(&after, |volume| volume.name == name, notes));
+        }
+        store.reserve_sectors(vec![relocation.destination]);
+        let job = RelocationJob::new(relocation, force);
+        let (volumes, handle) = (Arc::clone(self), self.handle.clone());
+        let relocator = Relocator { volumes, handle, job: Arc::clone(&job) };
+        let thread = std::thread::Builder::new().name("headtime-move".to_owned());
+        if let Err(error) = thread.spawn(move || relocator.run()) {
+            store.reserve_sectors(Vec::new());
+            return Err(OrderError::Thread { name: name.to_owned(), error });
+        }
+        *self.last_relocation() = Some(job);
+        tracing::info!(volume = name, to = %order.to, "relocation started");
+        Ok(self.now(store.table(), |volume| volume.name == name, notes))
+    }
+
+    /// Ends the relocation of a volume. The volume keeps its earlier sectors, unless it has got the
+    /// new ones meanwhile.
+    pub fn cancel_relocation(&self, name: &str) -> Result<VolumesNow, OrderError> {
+        self.end_relocation(name)?;
+        self.show(name)
+    }
+
+    fn end_relocation(&self, name: &str) -> Result<(), OrderError> {
+        let is_of = |job: &Arc<RelocationJob>| job.relocation.name == name && !job.is_over();
+        let job = self.last_relocation().clone().filter(is_of);
+        let job = job.ok_or_else(|| OrderError::NotRelocating { name: name.to_owned() })?;
+        if job.cancel(TIMEOUT) {
+            return Ok(());
+        }
+        Err(OrderError::StillRelocating { name: name.to_owned(), patience: TIMEOUT })
+    }
+
+    /// The last relocation since the server started.
+    pub(crate) fn relocation(&self) -> Option<RelocationStatus> {
+        self.last_relocation().as_ref().map(|job| job.status(self.sector()))
+    }
+
+    /// Ends a relocation. Nothing may be written to the drive afterwards.
+    pub(crate) fn close(&self) {
+        let job = self.last_relocation().clone().filter(|job| !job.is_over());
+        let Some(job) = job else { return };
+        let name = &job.relocation.name;
+        tracing::warn!("the relocation of {name} ends with the server, before {name} has moved");
+        if !job.cancel(TIMEOUT) {
+            tracing::warn!("the relocation of {name} does not end within {TIMEOUT:?}");
+        }
+    }
+
+    /// Checks that no relocation runs of a volume that `of` selects.
+    fn check_not_relocating(&self, of: impl Fn(&str) -> bool) -> Result<(), OrderError> {
+        let runs = |job: &&Arc<RelocationJob>| of(&job.relocation.name) && !job.is_over();
+        match self.last_relocation().as_ref().filter(runs) {
+            Some(job) => Err(OrderError::Relocating { name: job.relocation.name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn last_relocation(&self) -> MutexGuard<'_, Option<Arc<RelocationJob>>> {
+        self.relocation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_class(
@@ -508,7 +640,9 @@ impl Volumes {
         selected: impl Fn(&Volume) -> bool,
         notes: Vec<String>,
     ) -> VolumesNow {
+        let relocation = self.relocation();
         let of = |volume: &Volume| VolumeNow {
+            relocation: relocation.clone().filter(|last| last.volume == volume.name),
             size: table.size_of(volume),
             classes: volume
                 .settings
@@ -545,7 +679,7 @@ impl Volumes {
     }
 
     /// After a panic during a command, the store knows that its last write may be incomplete.
-    fn store(&self) -> MutexGuard<'_, Option<VolumeStore>> {
+    pub(super) fn store(&self) -> MutexGuard<'_, Option<VolumeStore>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -616,6 +750,13 @@ impl OrderError {
                     | StoreError::Random(_)
             )
         );
-        !failed && !matches!(self, Self::Busy { .. } | Self::Shares { .. })
+        let own = matches!(
+            self,
+            Self::Busy { .. }
+                | Self::Shares { .. }
+                | Self::StillRelocating { .. }
+                | Self::Thread { .. }
+        );
+        !failed && !own
     }
 }

@@ -7,6 +7,7 @@
 use headtime_units::{ByteSize, Extent, Lba, SectorSize, Sectors};
 
 use super::extents::{Extents, MAX_EXTENTS};
+use super::relocation::RelocateTo;
 use super::{ALIGNMENT_BYTES, AREA_BYTES};
 
 /// The size of a drive.
@@ -82,6 +83,30 @@ impl Space {
         let further = allocate(gaps, last.end(), missing, at_most).ok_or(most)?;
         grown.extend(further);
         Ok(Extents::new(grown))
+    }
+
+    /// The place of `len` sectors that are moved there; `None` if no free extent has them.
+    pub(super) fn place(&self, len: Sectors, to: RelocateTo) -> Option<Extent> {
+        let mut gaps = self.gaps();
+        gaps.retain(|gap| gap.len >= len);
+        let place = |start: Lba| Extent::new(start, len);
+        match to {
+            RelocateTo::Start => gaps.first().map(|gap| place(gap.start)),
+            RelocateTo::LargestGap => {
+                gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.len), gap.start));
+                gaps.first().map(|gap| place(gap.start))
+            }
+            RelocateTo::End => gaps.last().map(|gap| {
+                let start = gap.end().get() - len.get();
+                place(Lba::new(start / alignment(self.sector) * alignment(self.sector)))
+            }),
+            RelocateTo::Address(address) => {
+                let start = self.sector.sectors_of(address.get())?;
+                let requested = place(Lba::new(start.get()));
+                let fits = |gap: &Extent| gap.intersection(requested) == Some(requested);
+                gaps.iter().any(fits).then_some(requested)
+            }
+        }
     }
 
     /// The byte offset of the copy of the table; `None` where a volume lies there.

@@ -160,6 +160,38 @@ impl VolumeStore {
         }
     }
 
+    /// Sets the sectors that belong to no volume and are not free.
+    pub(super) fn reserve_sectors(&mut self, reserved: Vec<Extent>) {
+        match &mut self.0 {
+            Place::Drive(drive) => drive.metadata.table_mut().reserve_sectors(reserved),
+            Place::File { table, .. } => table.reserve_sectors(reserved),
+        }
+    }
+
+    /// Checks that the table may be changed.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`].
+    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Place::Drive(OnDrive { access: DriveAccess::ReadOnly, .. }) => {
+                Err(StoreError::ReadOnly)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Undoes a failed change that may still be on the drive.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; the next change tries again.
+    pub(super) fn finish_rollback(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        match &mut self.0 {
+            Place::Drive(drive) => drive.finish_rollback(disk),
+            Place::File { .. } => Ok(()),
+        }
+    }
+
     /// The current table. A failed change never becomes part of it: it is undone on the drive too,
     /// at once or before the next change.
     #[must_use]
@@ -192,9 +224,7 @@ impl VolumeStore {
         disk: &dyn Disk,
         change: impl FnOnce(&mut VolumeTable) -> Result<T, VolumeError>,
     ) -> Result<T, StoreError> {
-        if let Place::Drive(drive) = &mut self.0 {
-            drive.finish_rollback(disk)?;
-        }
+        self.finish_rollback(disk)?;
         let mut table = self.table().clone();
         let done = change(&mut table)?;
         self.replace(disk, table)?;

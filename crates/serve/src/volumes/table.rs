@@ -12,8 +12,10 @@
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Nanos, Sectors, Share};
 
+use super::ALIGNMENT_BYTES;
 use super::errors::{TableError, VolumeError, exactly};
 use super::extents::{Extents, MAX_EXTENTS};
+use super::relocation::{RelocateOrder, RelocateTo, Relocation};
 use super::settings::{ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 use super::slot;
 use super::space::{DriveShape, FreeSpace, Space, alignment, area};
@@ -75,6 +77,9 @@ pub struct VolumeTable {
     /// The share of the drive's time that may be reserved; a setting of the server and not of the
     /// drive.
     reservable: Share,
+    /// Sectors that belong to no volume and are not free, because a relocation uses them; not on
+    /// the drive either.
+    reserved: Vec<Extent>,
 }
 
 impl VolumeTable {
@@ -88,6 +93,7 @@ impl VolumeTable {
             next_id: 1,
             volumes: Vec::new(),
             reservable: Share::WHOLE,
+            reserved: Vec::new(),
         }
     }
 
@@ -103,7 +109,8 @@ impl VolumeTable {
         mut volumes: Vec<Volume>,
     ) -> Result<Self, TableError> {
         volumes.sort_by_key(|volume| volume.extents.start());
-        let table = Self { origin, uuid, shape, next_id, volumes, reservable: Share::WHOLE };
+        let (reservable, reserved) = (Share::WHOLE, Vec::new());
+        let table = Self { origin, uuid, shape, next_id, volumes, reservable, reserved };
         table.check()?;
         Ok(table)
     }
@@ -429,6 +436,96 @@ impl VolumeTable {
         self.reservable = share;
     }
 
+    /// Plans to move sectors of a volume to a free extent. Nothing is changed.
+    ///
+    /// # Errors
+    /// See [`VolumeError`].
+    pub fn plan_relocation(&self, order: &RelocateOrder) -> Result<Relocation, VolumeError> {
+        let RelocateOrder { name, from, size, to, .. } = order;
+        let Some(volume) = self.find(name) else {
+            return Err(VolumeError::Unknown { name: name.clone(), known: self.known_names() });
+        };
+        self.check_own(name)?;
+        let (sector, whole) = (self.shape.sector, self.size_of(volume).get());
+        let start = from.map_or(0, ByteSize::get);
+        let end = size.map_or(Some(whole), |size| start.checked_add(size.get()));
+        let end = end.filter(|end| start < *end && *end <= whole);
+        let aligned = |at: u64| at.is_multiple_of(ALIGNMENT_BYTES);
+        let end = end.filter(|end| aligned(start) && (aligned(*end) || *end == whole));
+        let Some(end) = end else {
+            let len = size.unwrap_or(ByteSize::new(whole.saturating_sub(start)));
+            let (from, size) = (ByteSize::new(start), ByteSize::new(whole));
+            return Err(VolumeError::RelocateRange { name: name.clone(), from, len, size });
+        };
+        if let RelocateTo::Address(address) = to
+            && !aligned(address.get())
+        {
+            return Err(VolumeError::RelocateAddress { name: name.clone(), address: *address });
+        }
+        let [offset, len] =
+            [start, end - start].map(|bytes| self.sectors_for(ByteSize::new(bytes)));
+        let source = volume.extents.part(offset, len);
+        let len_bytes = ByteSize::new(sector.bytes_of(len));
+        let Some(destination) = self.space().place(len, *to) else {
+            let (name, longest) = (name.clone(), self.free().longest);
+            return Err(match *to {
+                RelocateTo::Address(address) if len_bytes <= longest => {
+                    VolumeError::NotFree { name, len: len_bytes, address }
+                }
+                to => VolumeError::NoPlace { name, len: len_bytes, to, longest },
+            });
+        };
+        // A whole extent that would only move away from the requested end.
+        let gains = |first: Extent| match to {
+            RelocateTo::Start => destination.start < first.start,
+            RelocateTo::End => destination.start > first.start,
+            RelocateTo::LargestGap | RelocateTo::Address(_) => true,
+        };
+        if let [only] = source.as_slice()
+            && !gains(*only)
+        {
+            return Err(VolumeError::NothingCloser { name: name.clone(), to: *to });
+        }
+        let after = volume.extents.relocated(offset, len, destination.start);
+        let count = after.as_slice().len();
+        if count > MAX_EXTENTS {
+            return Err(VolumeError::RelocatedExtents { name: name.clone(), count });
+        }
+        self.check_entries(volume, &volume.settings, &after)?;
+        Ok(Relocation {
+            volume: volume.id,
+            name: name.clone(),
+            offset,
+            source,
+            destination,
+            before: volume.extents.clone(),
+            after,
+        })
+    }
+
+    /// Gives the volume of a relocation its sectors after it. Those that it leaves stay reserved.
+    ///
+    /// # Errors
+    /// [`VolumeError::Unknown`] if the volume is not as it was when the relocation was planned.
+    pub(super) fn relocate(&mut self, relocation: &Relocation) -> Result<(), VolumeError> {
+        let unchanged = |volume: &&mut Volume| {
+            volume.id == relocation.volume && volume.extents == relocation.before
+        };
+        let Some(volume) = self.volumes.iter_mut().find(unchanged) else {
+            let (name, known) = (relocation.name.clone(), self.known_names());
+            return Err(VolumeError::Unknown { name, known });
+        };
+        volume.extents = relocation.after.clone();
+        self.volumes.sort_by_key(|volume| volume.extents.start());
+        self.reserved.clone_from(&relocation.source);
+        Ok(())
+    }
+
+    /// Sets the sectors that belong to no volume and are not free.
+    pub(super) fn reserve_sectors(&mut self, reserved: Vec<Extent>) {
+        self.reserved = reserved;
+    }
+
     /// Removes a volume; its sectors are free from then on. Its number is never reused.
     pub fn remove(&mut self, name: &str) -> Result<Volume, VolumeError> {
         self.check_own(name)?;
@@ -458,7 +555,9 @@ impl VolumeTable {
     /// The space of the drive around the volumes.
     fn space(&self) -> Space {
         let used = self.extents_by_address().into_iter().map(|(extent, _)| extent);
-        Space::new(self.shape, used.collect())
+        let mut used: Vec<Extent> = used.chain(self.reserved.iter().copied()).collect();
+        used.sort_by_key(|extent| extent.start);
+        Space::new(self.shape, used)
     }
 
     /// The same table on a drive that has grown.

@@ -85,6 +85,7 @@ pub(crate) fn reported(volumes: &[Volume]) -> Vec<VolumeStatus> {
             always_served: settings.always_served,
             classes: settings.classes().map(class).collect(),
             scans: Vec::new(),
+            relocation: None,
         }
     };
     volumes.iter().map(of).collect()
