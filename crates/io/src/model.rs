@@ -90,6 +90,8 @@ pub struct ModelInUse {
     pub restored: bool,
     /// The reason why the file was refused, if it was.
     pub refused: Option<String>,
+    /// A setting that the restored map keeps otherwise, and both values.
+    pub ignored: Option<String>,
 }
 
 /// The map of a running drive.
@@ -308,11 +310,19 @@ pub(crate) fn choose(
         Some(_) => "profile",
         None => "distance",
     };
-    let nothing = ModelInUse { by, drive, map: None, file: None, restored: false, refused: None };
+    let nothing = ModelInUse {
+        by,
+        drive,
+        map: None,
+        file: None,
+        restored: false,
+        refused: None,
+        ignored: None,
+    };
     let ModelSource::Map { kind, start } = &choice.by else { return Ok((usual, nothing)) };
     let drive = &nothing.drive;
     let again = || choice.settings.begin(*kind, drive, profile.as_deref()).map_err(OpenError::from);
-    let (mut file, mut restored, mut refused) = (None, false, None);
+    let (mut file, mut restored, mut refused, mut ignored) = (None, false, None, None);
     let belief = match start {
         MapStart::Again => again()?,
         MapStart::Shared(_) if *kind == MapKind::Compact => {
@@ -337,11 +347,16 @@ pub(crate) fn choose(
             file = Some(path.clone());
             let read = read_map(path, choice.settings.memory);
             let went_on = read.and_then(|map| {
-                choice.settings.resume(*kind, drive, map).map_err(|error| at(path.clone(), error))
+                let differs = choice.settings.ignored_for(&map);
+                let belief = choice.settings.resume(*kind, drive, map);
+                belief.map(|belief| (belief, differs)).map_err(|error| at(path.clone(), error))
             });
             match went_on {
-                Ok(belief) => {
-                    restored = true;
+                Ok((belief, differs)) => {
+                    if let Some(differs) = &differs {
+                        tracing::warn!("map {}: {differs}; it goes on as it is", path.display());
+                    }
+                    (restored, ignored) = (true, differs);
                     belief
                 }
                 Err(error) if error.is_not_there() => again()?,
@@ -362,6 +377,7 @@ pub(crate) fn choose(
         file,
         restored,
         refused,
+        ignored,
         ..nothing
     };
     Ok((belief, model))

@@ -51,8 +51,8 @@ pub use policies::auto::{
 };
 pub use policy::{Choice, Policy, View};
 pub use positioning::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Overhead,
-    PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MatrixUse, MeasuredAccess,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
     pair_by_estimate, pairs_one_by_one, passes_at_by_tracks, worst_service,
 };
 pub use queue::{Queue, Queued, Ticket};

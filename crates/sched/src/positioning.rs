@@ -515,6 +515,35 @@ pub struct BeliefReport {
     /// True if recent predictions were no better than chance, so that the model uses distance alone
     /// until they are reliable again.
     pub mistrusted: bool,
+    /// The use of a matrix, for a model that has one.
+    pub matrix: Option<MatrixUse>,
+}
+
+/// The use of a matrix of pairs since it was created or read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MatrixUse {
+    /// Pairs that are covered at the moment.
+    pub pairs: u64,
+    /// Pairs that are known at the moment.
+    pub pairs_known: u64,
+    /// Accesses whose pair was known before.
+    pub known: u64,
+    /// Accesses that made their pair known.
+    pub learned: u64,
+    /// Accesses whose pair is not covered.
+    pub not_covered: u64,
+    /// Cells that were replaced by others.
+    pub evicted: u64,
+    /// The share of known pairs among the last accesses: a mean with weights that fall by 1/1,024.
+    pub known_recently: f64,
+}
+
+impl MatrixUse {
+    /// The accesses that the matrix was used for.
+    #[must_use]
+    pub fn accesses(&self) -> u64 {
+        self.known + self.learned + self.not_covered
+    }
 }
 
 impl BeliefReport {
@@ -533,6 +562,7 @@ impl BeliefReport {
             cache_hits: self.cache_hits + other.cache_hits,
             reordered: self.reordered + other.reordered,
             mistrusted: self.mistrusted || other.mistrusted,
+            matrix: self.matrix.or(other.matrix),
         }
     }
 }

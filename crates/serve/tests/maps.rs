@@ -15,7 +15,7 @@ use headtime_io::{read_map, write_map};
 use headtime_mechanics::DriveProfile;
 use headtime_nbd::NbdCommand;
 use headtime_serve::control::{ControlClient, ControlError};
-use headtime_serve::maps::{MapFigures, MapFiguresOfKind};
+use headtime_serve::maps::{MapFigures, MapFiguresOfKind, MatrixFigures};
 use headtime_serve::{Server, StartError};
 use headtime_units::{ByteSize, Nanos};
 use serde_json::json;
@@ -54,8 +54,12 @@ fn read(sandbox: &Sandbox, requests: u64) {
 }
 
 fn known(map: &MapFigures) -> u64 {
+    figures(map).pairs_known
+}
+
+fn figures(map: &MapFigures) -> MatrixFigures {
     match &map.of {
-        MapFiguresOfKind::Matrix(of) => of.pairs_known,
+        MapFiguresOfKind::Matrix(of) => of.clone(),
         MapFiguresOfKind::Compact(_) => panic!("it is a matrix"),
     }
 }
@@ -142,6 +146,27 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     read(&sandbox, 64);
     end(server);
     assert_eq!(std::fs::read(&file).expect("it is there"), before);
+}
+
+#[test]
+fn a_hot_region_is_covered_alone_and_a_restored_map_keeps_it() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    let region = matrix(&file).replace("[map]\n", "[map]\nregion = \"0..8MiB\"\n");
+    let server = sandbox.serve(&region);
+    read(&sandbox, 160);
+    let of = figures(&server.maps().show().expect("it uses a map"));
+    assert_eq!((of.region_sectors, of.cells_covered), (Some([0, 16_384]), 128));
+    assert!(of.uses.not_covered > 20 && of.uses.known_recently.is_some(), "{of:?}");
+    assert_eq!(server.maps().kept().expect("it uses a map").ignored, None);
+    end(server);
+
+    // Without the region, the map goes on as it was, and the status shows it.
+    let server = sandbox.serve(&matrix(&file));
+    let ignored = server.maps().kept().expect("it uses a map").ignored.expect("it has a region");
+    assert!(ignored.contains("coverage") && ignored.contains("128 cells"), "{ignored}");
+    assert_eq!(figures(&server.maps().show().expect("it uses a map")).cells_covered, 128);
+    end(server);
 }
 
 #[test]

@@ -10,14 +10,14 @@ use std::str::FromStr;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
-use headtime_units::{ByteSize, RotationPeriod};
+use headtime_units::{ByteRange, ByteSize, RotationPeriod};
 
 use super::kept::{KeptMap, KeptMapError};
 use crate::DriveModel;
 use crate::compact::{CompactError, CompactMap, CompactSettings};
 use crate::matrix::{
-    LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape,
-    ShapeError, SharedMatrix,
+    Coverage, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape,
+    ShapeError, SharedMatrix, WhenFull,
 };
 
 /// The kind of the map.
@@ -32,10 +32,14 @@ pub enum MapKind {
 /// Settings of a map, beside its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapSettings {
-    /// Settings of a matrix that begins empty; its `memory` is not used.
+    /// Settings of a matrix that begins empty; its `memory` and `coverage` are not used.
     pub matrix: MatrixSettings,
     /// Settings of a compact map; its `memory` is not used.
     pub compact: CompactSettings,
+    /// The bytes of the drive that a new matrix covers; `None` for the cells that requests touch.
+    pub region: Option<ByteRange>,
+    /// The treatment of cells that a full matrix has no room for.
+    pub full: WhenFull,
     /// Memory limit of the map, including the samples that it learns from.
     pub memory: ByteSize,
     /// True if a compact map begins with the profile, where there is one. Otherwise it begins with
@@ -82,6 +86,8 @@ impl Default for MapSettings {
         Self {
             matrix: MatrixSettings::default(),
             compact: CompactSettings::default(),
+            region: None,
+            full: WhenFull::default(),
             memory: CompactSettings::default().memory,
             from_profile: true,
             rpm: None,
@@ -129,11 +135,7 @@ impl MapSettings {
         profile: Option<&DriveProfile>,
     ) -> Result<Box<dyn Belief + Send>, BeginError> {
         match kind {
-            MapKind::Matrix => {
-                let settings = MatrixSettings { memory: self.memory, ..self.matrix };
-                let shape = MatrixShape::new(drive.clone(), &settings)?;
-                Ok(Self::by_matrix(SharedMatrix::new(LatencyMatrix::new(shape))))
-            }
+            MapKind::Matrix => Ok(self.begin_with(LatencyMatrix::new(self.shape(drive)?))),
             MapKind::Compact => {
                 let settings = CompactSettings {
                     memory: self.memory,
@@ -166,9 +168,35 @@ impl MapSettings {
         }
         map.check_drive(drive)?;
         Ok(match map {
-            KeptMap::Matrix(map) => Self::by_matrix(SharedMatrix::new(*map)),
+            KeptMap::Matrix(map) => self.begin_with(*map),
             KeptMap::Compact(map) => Box::new(DriveModel::of_map(*map)),
         })
+    }
+
+    /// The shape of a new matrix.
+    fn shape(&self, drive: &MappedDrive) -> Result<MatrixShape, ShapeError> {
+        let coverage = self.region.map(|range| Coverage::of_bytes(range, drive));
+        let settings = MatrixSettings {
+            memory: self.memory,
+            coverage: coverage.unwrap_or_default(),
+            ..self.matrix
+        };
+        MatrixShape::new(drive.clone(), &settings)
+    }
+
+    /// The first setting that a resumed map keeps otherwise than these settings request; `None` if
+    /// it is as they request, or a compact map.
+    #[must_use]
+    pub fn ignored_for(&self, map: &KeptMap) -> Option<String> {
+        let KeptMap::Matrix(map) = map else { return None };
+        match self.shape(map.shape().drive()) {
+            Ok(shape) => shape.check_same(map.shape()).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn begin_with(&self, map: LatencyMatrix) -> Box<dyn Belief + Send> {
+        Self::by_matrix(SharedMatrix::new(map.when_full(self.full)))
     }
 
     /// Returns a drive model that looks up and learns in a matrix, which others may share.

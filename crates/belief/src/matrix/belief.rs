@@ -349,6 +349,7 @@ impl Belief for MatrixBelief {
             samples: self.samples,
             error_rms_us,
             cache_hits: self.cache_hits,
+            matrix: Some(self.map.inspect(LatencyMatrix::uses)),
             ..BeliefReport::default()
         }
     }

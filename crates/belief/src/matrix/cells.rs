@@ -1,8 +1,8 @@
 //! [`Cells`]: the assignment of matrix rows to cells.
 //!
 //! In a map of a region, cell and row differ by a constant. In a map of touched cells, a cell gets
-//! the next free row at its first observation, and keeps it. When all rows are assigned, later
-//! cells have none.
+//! the next free row at its first observation. When all rows are assigned, later cells have none,
+//! unless a row is given away ([`super::eviction`]).
 
 use super::shape::CoveredCells;
 
@@ -63,6 +63,15 @@ impl Cells {
         Some(row)
     }
 
+    /// Gives a row of a map of touched cells to another cell, which has none.
+    pub(super) fn reassign(&mut self, row: u32, cell: u32) {
+        debug_assert!(self.row(cell).is_none(), "cell {cell} has a row");
+        let Self::Touched { cells, finder, .. } = self else { return };
+        finder.remove(cells, row);
+        cells[row as usize] = cell;
+        finder.put(cells, row as usize);
+    }
+
     /// The cell of an assigned row.
     pub(super) fn cell(&self, row: u32) -> u32 {
         match self {
@@ -73,13 +82,22 @@ impl Cells {
 }
 
 /// An index of rows by cell, with open addressing: a look-up is one or two loads, while a tree
-/// needs a dozen. It is derived from the list of cells, and its answers do not depend on when it
-/// was resized.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// needs a dozen. It is derived from the list of cells, and its answers do not depend on the order
+/// in which they were added.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Finder {
     /// Row number plus one, or 0 if free. The length is a power of two, and at least half are free.
     places: Vec<u32>,
 }
+
+/// The cells are compared, not their index.
+impl PartialEq for Finder {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Finder {}
 
 impl Finder {
     fn find(&self, cells: &[u32], cell: u32) -> Option<u32> {
@@ -112,13 +130,43 @@ impl Finder {
         self.places[place] = row as u32 + 1;
     }
 
-    /// The first place of a cell: multiplicative hashing by 2³² over the golden ratio, so that
-    /// neighbors are apart (Knuth, volume 3, 6.4).
+    /// Removes `row`; rows after it move up, so that none is separated from its first place by a
+    /// free one (Knuth, volume 3, 6.4, algorithm R).
+    fn remove(&mut self, cells: &[u32], row: u32) {
+        let last = self.places.len() - 1;
+        let mut free = self.home(cells[row as usize]);
+        while self.places[free] != row + 1 {
+            free = (free + 1) & last;
+        }
+        let mut place = free;
+        loop {
+            self.places[free] = 0;
+            loop {
+                place = (place + 1) & last;
+                let Some(other) = self.places[place].checked_sub(1) else { return };
+                let home = self.home(cells[other as usize]);
+                // Its first place does not lie after the free one.
+                if place.wrapping_sub(home) & last >= place.wrapping_sub(free) & last {
+                    break;
+                }
+            }
+            self.places[free] = self.places[place];
+            free = place;
+        }
+    }
+
     #[inline]
     fn home(&self, cell: u32) -> usize {
-        let mixed = u64::from(cell.wrapping_mul(0x9E37_79B9));
-        ((mixed * self.places.len() as u64) >> 32) as usize
+        spread(cell, self.places.len())
     }
+}
+
+/// One of `places` places for a cell: multiplicative hashing by 2³² over the golden ratio, so that
+/// neighbors are apart (Knuth, volume 3, 6.4).
+#[inline]
+pub(super) fn spread(cell: u32, places: usize) -> usize {
+    let mixed = u64::from(cell.wrapping_mul(0x9E37_79B9));
+    ((mixed * places as u64) >> 32) as usize
 }
 
 #[cfg(test)]
@@ -165,6 +213,25 @@ mod tests {
                 rows.iter()
                     .all(|(cell, row)| cells.row(*cell) == Some(*row) && cells.cell(*row) == *cell)
             );
+        }
+
+        #[test]
+        fn a_row_that_was_given_away_is_found_by_its_new_cell_only(
+            given in proptest::collection::vec((0_u32..40, 0_u32..200), 0..400),
+        ) {
+            let mut cells = Cells::new(CoveredCells::Touched { most: 40 });
+            let mut of_rows: Vec<u32> = (1_000..1_040).collect();
+            of_rows.iter().for_each(|cell| assert!(cells.row_or_new(*cell).is_some()));
+            for (row, cell) in given {
+                if !of_rows.contains(&cell) {
+                    cells.reassign(row, cell);
+                    of_rows[row as usize] = cell;
+                }
+            }
+            for cell in (0..200).chain(1_000..1_040) {
+                let row = of_rows.iter().position(|of| *of == cell);
+                prop_assert_eq!(cells.row(cell), row.map(|row| row as u32));
+            }
         }
     }
 }

@@ -229,9 +229,8 @@ impl LatencyMatrix {
     /// See [`RestoreError`]; nothing is changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
         let restored = Self::decode(bytes, self.shape.memory).map_err(RestoreError::Decode)?;
-        same_cells(&self.shape, &restored.shape).map_err(RestoreError::Foreign)?;
-        same_layout(&self.shape, &restored.shape)?;
-        *self = restored;
+        self.shape.check_same(&restored.shape)?;
+        *self = restored.succeeding(self);
         Ok(())
     }
 }
@@ -370,6 +369,18 @@ impl Header {
             0
         };
         cells + plane::bytes_of(entries, self.shape.scale.bits()) + samples
+    }
+}
+
+impl MatrixShape {
+    /// Checks that a map of shape `theirs` is of the same drive model, in the same cells and
+    /// entries.
+    ///
+    /// # Errors
+    /// [`RestoreError::Foreign`] and [`RestoreError::OtherLayout`].
+    pub fn check_same(&self, theirs: &Self) -> Result<(), RestoreError> {
+        same_cells(self, theirs).map_err(RestoreError::Foreign)?;
+        same_layout(self, theirs)
     }
 }
 

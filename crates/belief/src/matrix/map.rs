@@ -14,16 +14,18 @@
 //! look-up is an index and a load from memory; in a map of touched cells, also two searches for the
 //! rows. Source: P1 sections 3.1 and 3.3.
 
+use headtime_sched::MatrixUse;
 use headtime_units::{ByteSize, Extent, Nanos};
 
 use super::cells::Cells;
+use super::eviction::{Eviction, WhenFull};
 use super::exceedance::{Exceedance, ExceedanceRow, Trial};
 use super::plane::Plane;
 use super::scale::{EntryBits, UNKNOWN};
 use super::shape::{Directions, MatrixShape, entries_of};
 
-/// A latency map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A latency map. Two maps are equal if they contain the same times, whatever they were used for.
+#[derive(Clone, Debug)]
 pub struct LatencyMatrix {
     pub(super) shape: MatrixShape,
     pub(super) cells: Cells,
@@ -35,7 +37,21 @@ pub struct LatencyMatrix {
     pub(super) known: u64,
     pub(super) observations: u64,
     pub(super) exceedance: Exceedance,
+    /// Present if the map covers touched cells and its rows can be given to others.
+    eviction: Option<Eviction>,
+    uses: MatrixUse,
 }
+
+impl PartialEq for LatencyMatrix {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.shape, &self.cells, &self.entries, &self.samples, self.longest_seen)
+            == (&other.shape, &other.cells, &other.entries, &other.samples, other.longest_seen)
+            && (self.known, self.observations, &self.exceedance)
+                == (other.known, other.observations, &other.exceedance)
+    }
+}
+
+impl Eq for LatencyMatrix {}
 
 /// The effect of an observation on a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +84,40 @@ impl LatencyMatrix {
             known: 0,
             observations: 0,
             exceedance,
+            eviction: None,
+            uses: MatrixUse::default(),
         };
         map.extend();
         map
+    }
+
+    /// The same map with this treatment of cells that no longer fit: a new map keeps those that it
+    /// has. A map of a region is not changed.
+    #[must_use]
+    pub fn when_full(mut self, full: WhenFull) -> Self {
+        let evicts = full == WhenFull::Evict && matches!(self.cells, Cells::Touched { .. });
+        self.eviction = evicts.then(|| Eviction::new(self.shape.cells_at_most()));
+        self
+    }
+
+    /// The same map as the successor of `before`, whose counts and treatment it takes over.
+    #[must_use]
+    pub(super) fn succeeding(self, before: &Self) -> Self {
+        let evicts = before.eviction.is_some() && self.eviction.is_none();
+        let map = if evicts { self.when_full(WhenFull::Evict) } else { self };
+        Self { uses: before.uses, ..map }
+    }
+
+    /// The treatment of cells that no longer fit.
+    #[must_use]
+    pub fn full(&self) -> WhenFull {
+        if self.eviction.is_some() { WhenFull::Evict } else { WhenFull::Keep }
+    }
+
+    /// The use of the map since it was created or read.
+    #[must_use]
+    pub fn uses(&self) -> MatrixUse {
+        MatrixUse { pairs: self.pairs(), pairs_known: self.known, ..self.uses }
     }
 
     /// Drive, cells and scale.
@@ -109,13 +156,64 @@ impl LatencyMatrix {
     /// # Panics
     /// Panics if the drive has no such cell.
     pub fn record(&mut self, from: u32, to: u32, time: Nanos) -> Recorded {
+        self.evict_for(from, to);
         let samples = self.samples(from, to);
         let recorded = self.raise(from, to, time, 1);
         if let (Some(samples), Recorded::Raised | Recorded::Kept) = (samples, recorded) {
             let trial = if recorded == Recorded::Raised { Trial::Exceeded } else { Trial::Within };
             self.exceedance.note(samples, trial);
         }
+        let (known, count) = match recorded {
+            Recorded::Raised | Recorded::Kept => (1.0, &mut self.uses.known),
+            Recorded::New => (0.0, &mut self.uses.learned),
+            Recorded::NotCovered => (0.0, &mut self.uses.not_covered),
+        };
+        *count += 1;
+        let weight = (1.0_f64 / self.uses.accesses() as f64).max(RECENT_WEIGHT);
+        self.uses.known_recently += weight * (known - self.uses.known_recently);
         recorded
+    }
+
+    /// Notes a use of the cells. In a full map, clears some entries of a row that is no longer
+    /// used, and gives it to one of the cells once it is cleared.
+    fn evict_for(&mut self, from: u32, to: u32) {
+        let free = self.new_rows(from, to) <= self.cells.free();
+        let rows = self.cells.len();
+        let Some(eviction) = &mut self.eviction else { return };
+        eviction.step(rows);
+        // Both rows are in use before one of the cells gets a row.
+        for row in [from, to].into_iter().filter_map(|cell| self.cells.row(cell)) {
+            eviction.used(row);
+        }
+        for cell in if free { [None; 2] } else { [Some(from), Some(to)] }.into_iter().flatten() {
+            if self.cells.row(cell).is_none()
+                && let Some(row) = eviction.wants(cell)
+            {
+                self.cells.reassign(row, cell);
+                self.uses.evicted += 1;
+            }
+        }
+        if let Some((row, others)) = eviction.next_to_clear() {
+            others.for_each(|other| self.clear(row, other));
+        }
+    }
+
+    /// Ends the clearing of a row that was to be given away.
+    pub(super) fn stop_clearing(&mut self) {
+        if let Some(eviction) = &mut self.eviction {
+            eviction.stop_clearing();
+        }
+    }
+
+    /// Makes the pair of two rows unknown, in both directions.
+    fn clear(&mut self, row: u32, other: u32) {
+        for index in [self.index_of(row, other), self.index_of(other, row)] {
+            self.known -= u64::from(self.entries.get(index) != UNKNOWN);
+            self.entries.set(index, UNKNOWN);
+            if let Some(samples) = &mut self.samples {
+                samples.set(index, 0);
+            }
+        }
     }
 
     /// As [`LatencyMatrix::record`], for the worst of `samples` observations, and without counting
@@ -151,17 +249,12 @@ impl LatencyMatrix {
             return;
         }
         let (first, last) = (self.shape.cell_of(extent.start), self.shape.cell_of(extent.last()));
-        for row in
-            (0..self.cells.len()).filter(|row| (first..=last).contains(&self.cells.cell(*row)))
-        {
+        for row in 0..self.cells.len() {
+            if !(first..=last).contains(&self.cells.cell(row)) {
+                continue;
+            }
             for other in 0..self.cells.len() {
-                for index in [self.index_of(row, other), self.index_of(other, row)] {
-                    self.known -= u64::from(self.entries.get(index) != UNKNOWN);
-                    self.entries.set(index, UNKNOWN);
-                    if let Some(samples) = &mut self.samples {
-                        samples.set(index, 0);
-                    }
-                }
+                self.clear(row, other);
             }
         }
     }
@@ -285,6 +378,9 @@ impl LatencyMatrix {
         self.samples(from, to).unwrap_or(1).clamp(1, ExceedanceRow::MAX_SAMPLES)
     }
 }
+
+/// Minimum weight of an access in the share of known pairs.
+const RECENT_WEIGHT: f64 = 1.0 / 1_024.0;
 
 #[cfg(test)]
 mod tests {

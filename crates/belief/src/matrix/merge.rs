@@ -9,10 +9,19 @@
 //! Source: P1 section 3.1 (one map for an array of identical drives) and 4 (a map reused on other
 //! machines).
 
-use headtime_units::{SectorSize, Sectors};
+use headtime_units::{Nanos, SectorSize, Sectors};
 
 use super::map::{LatencyMatrix, Recorded};
 use super::shape::{Directions, MatrixShape};
+
+/// An entry of another map.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    from: u32,
+    to: u32,
+    time: Nanos,
+    samples: u8,
+}
 
 /// The result of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +88,7 @@ pub enum MergeError {
 }
 
 impl Merged {
-    fn count(&mut self, recorded: Recorded) {
+    pub(super) fn count(&mut self, recorded: Recorded) {
         *match recorded {
             Recorded::New => &mut self.new,
             Recorded::Raised => &mut self.raised,
@@ -97,16 +106,32 @@ impl LatencyMatrix {
     pub fn merge(&mut self, other: &Self) -> Result<Merged, MergeError> {
         same_cells(&self.shape, &other.shape)?;
         let mut merged = Merged::default();
-        let splits = self.shape.directions == Directions::Both
-            && other.shape.directions == Directions::Worse;
-        for (from, to, time) in other.observed() {
-            let samples = other.samples_or_one(from, to);
-            merged.count(self.raise(from, to, time, samples));
-            if splits && from != to {
-                merged.count(self.raise(to, from, time, samples));
-            }
+        for entry in other.entries_for(self.shape.directions) {
+            merged.count(self.raise_by(entry));
         }
         Ok(merged)
+    }
+
+    /// The entries of this map as a map with these directions records them.
+    pub(super) fn entries_for(&self, directions: Directions) -> impl Iterator<Item = Entry> + '_ {
+        let splits = directions == Directions::Both && self.shape.directions == Directions::Worse;
+        self.observed().flat_map(move |(from, to, time)| {
+            let samples = self.samples_or_one(from, to);
+            let back = Entry { from: to, to: from, time, samples };
+            let there = Entry { from, to, time, samples };
+            [Some(there), (splits && from != to).then_some(back)].into_iter().flatten()
+        })
+    }
+
+    /// Returns true if recording this entry changes nothing.
+    pub(super) fn contains(&self, entry: &Entry) -> bool {
+        self.samples.is_none() && self.time(entry.from, entry.to) >= Some(entry.time)
+    }
+
+    /// Records an entry of another map. A row that is being cleared might get it, so clearing ends.
+    pub(super) fn raise_by(&mut self, entry: Entry) -> Recorded {
+        self.stop_clearing();
+        self.raise(entry.from, entry.to, entry.time, entry.samples)
     }
 }
 
@@ -133,7 +158,7 @@ mod tests {
     use super::super::scale::EntryBits;
     use super::super::shape::{Coverage, MappedDrive, MatrixSettings};
     use super::*;
-    use headtime_units::{ByteSize, Extent, Nanos};
+    use headtime_units::{ByteSize, Extent};
     use proptest::prelude::*;
 
     fn drive() -> MappedDrive {

@@ -7,7 +7,8 @@
 //! geometry, no rotation, no seek curve.
 //!
 //! - *Covered cells*: all of a drive, a region of it, or those that requests have touched, as many
-//!   as memory allows ([`Coverage`]).
+//!   as memory allows ([`Coverage`]). In a full map, cells that are used replace those that no
+//!   longer are ([`WhenFull`]).
 //! - *Entries*: the positioning time, measured from completion to completion without idle time
 //!   between, less the media time of the sectors.
 //! - *Persistence*: [`LatencyMatrix::encode`] and [`LatencyMatrix::decode`] convert a map to bytes
@@ -25,6 +26,7 @@ mod calibration;
 mod cells;
 mod codec;
 mod distance;
+mod eviction;
 mod exceedance;
 mod map;
 mod merge;
@@ -36,6 +38,7 @@ mod shared;
 
 pub use belief::{Exploration, MatrixBelief, MatrixOptions};
 pub use codec::{DecodeError, RestoreError};
+pub use eviction::WhenFull;
 pub use exceedance::{Exceedance, ExceedanceRow};
 pub use map::{LatencyMatrix, Recorded};
 pub use merge::{MergeError, Merged};

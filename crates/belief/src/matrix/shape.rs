@@ -12,7 +12,7 @@
 //!
 //! Source: P1 section 3.1.
 
-use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors};
+use headtime_units::{ByteRange, ByteSize, Extent, Lba, Nanos, SectorSize, Sectors};
 
 use super::scale::{EntryBits, LONGEST, Scale};
 
@@ -30,13 +30,25 @@ pub struct MappedDrive {
 /// The cells that a map covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// The cells that requests have touched, in the order of first use, as many as memory allows.
+    /// The cells that requests have touched, in the order of first use, as many as memory allows;
+    /// see [`WhenFull`](super::WhenFull) for later ones.
     #[default]
     Touched,
     /// All cells of a region.
     Region(Extent),
     /// All cells of the drive.
     WholeDrive,
+}
+
+impl Coverage {
+    /// A range of the drive's bytes: all cells that it touches.
+    #[must_use]
+    pub fn of_bytes(range: ByteRange, drive: &MappedDrive) -> Self {
+        let bytes = u64::from(drive.sector.bytes());
+        let start = range.start / bytes;
+        let end = range.end.map_or(drive.capacity.get(), |end| end.div_ceil(bytes));
+        Self::Region(Extent::from_numbers(start, end.saturating_sub(start)))
+    }
 }
 
 /// The treatment of the times there and back.
@@ -295,6 +307,15 @@ impl MatrixShape {
             .min(self.cells_on_drive() - 1)
     }
 
+    /// The region that the map covers; `None` for touched cells.
+    #[must_use]
+    pub fn region(&self) -> Option<Extent> {
+        let CoveredCells::Region { first, count } = self.cells else { return None };
+        let start = u64::from(first) * self.cell_sectors;
+        let end = (start + u64::from(count) * self.cell_sectors).min(self.drive.capacity.get());
+        Some(Extent::from_numbers(start, end - start))
+    }
+
     /// The memory of the map when all possible cells are covered.
     #[must_use]
     pub fn memory_at_most(&self) -> ByteSize {
@@ -369,9 +390,8 @@ impl Taken {
     }
 }
 
-/// Memory of a row beside its entries in a map of touched cells: the number of its cell, and its
-/// place in the index (measured: a node of eleven keys and values is 104 bytes and at least half
-/// full; rounded up).
+/// Memory of a row beside its entries in a map of touched cells: 4 bytes for its cell, at most 16
+/// in the index, and for eviction 4 for its last use and 6 for candidates; rounded up.
 const ROW_BYTES: u64 = 32;
 /// The longest name of a model, in bytes.
 pub(super) const MODEL_BYTES: usize = 1_024;

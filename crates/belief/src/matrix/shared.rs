@@ -14,7 +14,7 @@ use headtime_units::Nanos;
 
 use super::codec::RestoreError;
 use super::map::{LatencyMatrix, Recorded};
-use super::merge::{MergeError, Merged};
+use super::merge::{MergeError, Merged, same_cells};
 use super::shape::MatrixShape;
 
 /// A map that several drive models use and update.
@@ -42,9 +42,9 @@ impl SharedMatrix {
         read(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`LatencyMatrix::record`], without blocking: while the map is copied or merged, which
-    /// takes some ten milliseconds, an observation is dropped as if the pair were not covered. A
-    /// scheduler that waited for the lock would serve no request meanwhile.
+    /// As [`LatencyMatrix::record`], without blocking: while the map is copied, which takes some
+    /// ten milliseconds, an observation is dropped as if the pair were not covered. A scheduler
+    /// that waited for the lock would serve no request meanwhile.
     pub fn record(&self, from: u32, to: u32, time: Nanos) -> Recorded {
         for _ in 0..TRIES {
             match self.map.try_write() {
@@ -73,12 +73,36 @@ impl SharedMatrix {
         self.change(|map| map.restore(bytes))
     }
 
-    /// As [`LatencyMatrix::merge`].
+    /// As [`LatencyMatrix::merge`], in steps, so that look-ups and observations continue. Entries
+    /// that change nothing are counted under a shared lock.
     ///
     /// # Errors
     /// See [`MergeError`]; nothing is changed then.
     pub fn merge(&self, other: &LatencyMatrix) -> Result<Merged, MergeError> {
-        self.change(|map| map.merge(other))
+        same_cells(&self.shape, other.shape())?;
+        let mut merged = Merged::default();
+        let mut entries = other.entries_for(self.shape.directions());
+        let mut step = Vec::with_capacity(MERGED_AT_ONCE);
+        loop {
+            step.extend(entries.by_ref().take(MERGED_AT_ONCE));
+            if step.is_empty() {
+                return Ok(merged);
+            }
+            let before = step.len();
+            self.inspect(|map| step.retain(|entry| !map.contains(entry)));
+            merged.kept += (before - step.len()) as u64;
+            if !step.is_empty() {
+                self.change(|map| {
+                    step.drain(..).for_each(|entry| merged.count(map.raise_by(entry)));
+                });
+            }
+        }
+    }
+
+    /// Returns true if both handles are of one map.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.map, &other.map)
     }
 
     /// Replaces the map by `map`, which must be of the same drive, cells and entries; otherwise
@@ -91,7 +115,10 @@ impl SharedMatrix {
             return Err(Box::new(map));
         }
         // The old map is dropped after the lock is released.
-        let before = self.change(|known| std::mem::replace(known, map));
+        let before = self.change(|known| {
+            let map = map.succeeding(known);
+            std::mem::replace(known, map)
+        });
         drop(before);
         Ok(())
     }
@@ -101,6 +128,8 @@ impl SharedMatrix {
     }
 }
 
+/// Entries that are merged under one lock: some ten microseconds (guess).
+const MERGED_AT_ONCE: usize = 256;
 /// Number of attempts to lock the map, some microseconds: longer than a look-up, far shorter than a
 /// copy.
 const TRIES: u32 = 256;

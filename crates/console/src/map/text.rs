@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use headtime_belief::maps::KeptMap as Map;
-use headtime_serve::maps::{CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MapFileStatus};
+use headtime_serve::maps::{
+    CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MapFileStatus, MatrixFigures,
+    MatrixUses,
+};
 use serde::Serialize;
 
 use crate::output::columns;
@@ -48,6 +51,7 @@ pub fn figures_text(map: &MapFigures) -> String {
                 of.pairs_covered,
                 of.observations
             ));
+            text.push_str(&coverage_text(of));
             text.push_str(&format!(
                 "longest {:.3} ms, {} of memory\n",
                 of.longest_ms,
@@ -82,6 +86,30 @@ pub fn figures_text(map: &MapFigures) -> String {
     text
 }
 
+/// The covered cells of a matrix, and what accesses found there.
+fn coverage_text(of: &MatrixFigures) -> String {
+    let mut text = match of.region_sectors {
+        Some([start, end]) => format!("covers the region of sectors {start}..{end} only\n"),
+        None if of.cells_covered < of.cells_at_most => {
+            format!("covers cells as they are used, {} at most\n", of.cells_at_most)
+        }
+        None => match of.evicts {
+            Some(true) => "full: cells that are no longer used give way\n".to_owned(),
+            Some(false) => "full: no further cells are covered\n".to_owned(),
+            None => "full\n".to_owned(),
+        },
+    };
+    let MatrixUses { known, learned, not_covered, known_recently, cells_evicted } = of.uses;
+    if let Some(recently) = known_recently {
+        text.push_str(&format!(
+            "accesses by pair: {known} known, {learned} learned, {not_covered} not covered; \
+                recently {:.1} % known; {cells_evicted} cells evicted\n",
+            recently * 100.0
+        ));
+    }
+    text
+}
+
 /// The text for the file of a running server's map.
 #[must_use]
 pub fn kept_text(kept: &MapFileStatus) -> String {
@@ -98,6 +126,9 @@ pub fn kept_text(kept: &MapFileStatus) -> String {
             let begun = if kept.restored { "started with it" } else { "started again" };
             text.push_str(&format!("saved in {}, {begun}\n", file.display()));
         }
+    }
+    if let Some(ignored) = &kept.ignored {
+        text.push_str(&format!("settings without effect on a restored map: {ignored}\n"));
     }
     if let Some(refused) = &kept.refused {
         text.push_str(&format!("refused at the start: {refused}\n"));
@@ -144,6 +175,7 @@ mod tests {
         let kept = MapFileStatus {
             file: Some("a.map".into()),
             restored: false,
+            ignored: None,
             refused: None,
             saved_seconds_ago: None,
             save_failed: None,

@@ -1,7 +1,6 @@
 //! Reading and replacing the map of a running drive.
 
 use headtime_belief::maps::{BeginError, KeptMap, MapKind};
-use headtime_belief::matrix::LatencyMatrix;
 
 use crate::drive::handle::DriveHandle;
 use crate::engine::mailbox::Message;
@@ -51,14 +50,12 @@ impl DriveHandle {
                 Err(LoadMapError::NotMerged)
             }
             (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if how == MapLoading::Merge => {
-                // Merge into a copy: scheduling continues, and completions in the meantime are not
-                // learned from.
-                let mut both = shared.inspect(LatencyMatrix::clone);
-                let merged = both.merge(&map)?;
-                // Only a concurrent load can have installed a map with other cells, and then that
-                // load was first.
-                shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
-                Ok(MapLoad::Merged(merged))
+                let merged = shared.merge(&map)?;
+                // A concurrent load may have installed another map.
+                match self.map()? {
+                    RunningMap::Matrix(now) if now.is(&shared) => Ok(MapLoad::Merged(merged)),
+                    _ => Err(LoadMapError::Meanwhile),
+                }
             }
             (running, map) => {
                 let kind = match running {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use headtime_belief::matrix::{Directions, EntryBits};
+use headtime_belief::matrix::{Directions, EntryBits, WhenFull};
 
-use headtime_config::Key;
+use headtime_config::{Key, Value};
 
 use super::Config;
 use crate::maps::MapSaving;
@@ -63,6 +63,25 @@ pub const MAP_KEYS: &[Key<Config>] = &[
             often the worst case is exceeded",
         default: "false",
         set: |config, value| value.boolean().map(|flag| config.map.matrix.count_samples = flag),
+    },
+    Key {
+        name: "region",
+        takes: "FROM..TO, FROM.. or FROM+LENGTH in bytes, or none",
+        summary: "matrix: the hot region, whose cells are all covered, and no others; without one, \
+            the cells that requests use",
+        default: "none",
+        set: |config, value| value.or_none(Value::parsed).map(|range| config.map.region = range),
+    },
+    Key {
+        name: "full",
+        takes: "evict or keep",
+        summary: "matrix without a region, when memory is used up: replace cells that are no \
+            longer used, or keep the first ones",
+        default: "evict",
+        set: |config, value| {
+            let treatments = [("evict", WhenFull::Evict), ("keep", WhenFull::Keep)];
+            value.one_of(&treatments).map(|full| config.map.full = full)
+        },
     },
     Key {
         name: "from",

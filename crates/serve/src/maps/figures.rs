@@ -2,7 +2,7 @@
 
 use headtime_belief::compact::CompactMap;
 use headtime_belief::maps::KeptMap;
-use headtime_belief::matrix::{Directions, Exceedance, LatencyMatrix, MappedDrive};
+use headtime_belief::matrix::{Directions, Exceedance, LatencyMatrix, MappedDrive, WhenFull};
 use headtime_io::RunningMap;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,19 @@ pub struct MatrixFigures {
     pub cells_on_drive: u32,
     /// The number of cells in the map.
     pub cells_covered: u32,
+    /// The maximum number of cells in the map, by its memory or its region.
+    #[serde(default)]
+    pub cells_at_most: u32,
+    /// The first sector of the region that the map covers, and the sector after the last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub region_sectors: Option<[u64; 2]>,
+    /// Cells that are no longer used give way in a full map; `None` for a file, which does not
+    /// contain that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub evicts: Option<bool>,
+    /// The use of the map since the server's start, or since the map was loaded from a file.
+    #[serde(default)]
+    pub uses: MatrixUses,
     /// The number of pairs of these cells.
     pub pairs_covered: u64,
     /// The number of pairs with a time.
@@ -59,6 +72,21 @@ pub struct MatrixFigures {
     pub memory_bytes: u64,
     /// The rates at which pairs exceeded their times; empty if they are not counted.
     pub exceedance: Vec<Exceeded>,
+}
+
+/// The use of a matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MatrixUses {
+    /// Accesses whose pair was known before.
+    pub known: u64,
+    /// Accesses that made their pair known.
+    pub learned: u64,
+    /// Accesses whose pair is not covered.
+    pub not_covered: u64,
+    /// The share of known pairs among the last thousand accesses or so; `None` before the first.
+    pub known_recently: Option<f64>,
+    /// Cells that were replaced by others.
+    pub cells_evicted: u64,
 }
 
 /// The contents of a compact map.
@@ -98,7 +126,7 @@ impl MapFigures {
     #[must_use]
     pub fn of(map: &KeptMap) -> Self {
         match map {
-            KeptMap::Matrix(map) => Self::of_matrix(map),
+            KeptMap::Matrix(map) => Self::of_matrix(map, None),
             KeptMap::Compact(map) => Self::of_compact(map),
         }
     }
@@ -107,13 +135,17 @@ impl MapFigures {
     #[must_use]
     pub fn of_running(map: &RunningMap) -> Self {
         match map {
-            RunningMap::Matrix(shared) => shared.inspect(Self::of_matrix),
+            RunningMap::Matrix(shared) => shared.inspect(Self::of_running_matrix),
             RunningMap::Compact(map) => Self::of_compact(map),
         }
     }
 
-    fn of_matrix(map: &LatencyMatrix) -> Self {
-        let shape = map.shape();
+    fn of_running_matrix(map: &LatencyMatrix) -> Self {
+        Self::of_matrix(map, Some(map.full() == WhenFull::Evict))
+    }
+
+    fn of_matrix(map: &LatencyMatrix, evicts: Option<bool>) -> Self {
+        let (shape, uses) = (map.shape(), map.uses());
         let of = MatrixFigures {
             cell_sectors: shape.cell().get(),
             entry_bits: shape.scale().bits().get(),
@@ -121,6 +153,16 @@ impl MapFigures {
             both_directions: shape.directions() == Directions::Both,
             cells_on_drive: shape.cells_on_drive(),
             cells_covered: map.cells(),
+            cells_at_most: shape.cells_at_most(),
+            region_sectors: shape.region().map(|region| [region.start.get(), region.end().get()]),
+            evicts,
+            uses: MatrixUses {
+                known: uses.known,
+                learned: uses.learned,
+                not_covered: uses.not_covered,
+                known_recently: (uses.accesses() > 0).then_some(uses.known_recently),
+                cells_evicted: uses.evicted,
+            },
             pairs_covered: map.pairs(),
             pairs_known: map.known(),
             observations: map.observations(),

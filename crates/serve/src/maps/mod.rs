@@ -19,7 +19,7 @@ use headtime_units::ByteSize;
 use serde::{Deserialize, Serialize};
 
 pub use figures::{
-    CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MatrixFigures, exceeded,
+    CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MatrixFigures, MatrixUses, exceeded,
 };
 
 /// The times at which the map is saved automatically.
@@ -102,6 +102,9 @@ pub struct MapFileStatus {
     pub restored: bool,
     /// The reason why the file was refused at the start.
     pub refused: Option<String>,
+    /// A setting that the restored map keeps otherwise, and both values.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ignored: Option<String>,
     /// The time since the last save to any file.
     pub saved_seconds_ago: Option<f64>,
     /// The reason why the last save failed.
@@ -190,6 +193,7 @@ impl MapKeeper {
             file: model.file.clone(),
             restored: model.restored,
             refused: model.refused.clone().filter(|_| !last.own_written),
+            ignored: model.ignored.clone(),
             saved_seconds_ago: last.saved.as_ref().map(|(at, _)| at.elapsed().as_secs_f64()),
             save_failed: last.failed.clone(),
         })

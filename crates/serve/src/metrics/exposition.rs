@@ -168,6 +168,38 @@ pub const METRICS: &[MetricFamily] = &[
         ..GAUGE
     },
     MetricFamily {
+        name: "map_pairs",
+        help: "Pairs of cells in the matrix, by whether their time is known",
+        labels: &["state"],
+        values: |snapshot, to| {
+            let Some(of) = snapshot.drive.belief.matrix else { return Ok(()) };
+            to.level([("state", "known")], of.pairs_known as f64)?;
+            to.level([("state", "unknown")], (of.pairs - of.pairs_known) as f64)
+        },
+        ..GAUGE
+    },
+    MetricFamily {
+        name: "map_accesses",
+        help: "Accesses by what the matrix had on their pair of cells: its time (known), none yet \
+            (learned), or no entry (not_covered)",
+        labels: &["outcome"],
+        values: |snapshot, to| {
+            let Some(of) = snapshot.drive.belief.matrix else { return Ok(()) };
+            to.count([("outcome", "known")], of.known)?;
+            to.count([("outcome", "learned")], of.learned)?;
+            to.count([("outcome", "not_covered")], of.not_covered)
+        },
+        ..COUNTER
+    },
+    MetricFamily {
+        name: "map_evictions",
+        help: "Cells that gave their place in a full matrix to others",
+        values: |snapshot, to| {
+            snapshot.drive.belief.matrix.map_or(Ok(()), |of| to.count([], of.evicted))
+        },
+        ..COUNTER
+    },
+    MetricFamily {
         name: "commands_outstanding",
         help: "Commands at the drive",
         values: |snapshot, to| to.level([], snapshot.drive.outstanding as f64),

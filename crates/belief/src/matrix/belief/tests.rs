@@ -1,5 +1,6 @@
 //! Tests of the drive model by map, on synthetic observations and on simulated mechanics.
 
+use super::super::eviction::WhenFull;
 use super::super::exceedance::ExceedanceRow;
 use super::super::map::LatencyMatrix;
 use super::super::scale::EntryBits;
@@ -372,6 +373,12 @@ impl<B: Belief> Loop<B> {
         Self { mechanism, belief: make(drive), places, rng, queue, head: None, position, now: T0 }
     }
 
+    /// From now on, requests are for other places.
+    fn move_to(&mut self, places: Vec<Extent>) {
+        self.places = places;
+        self.queue.fill_with(|| self.places[self.rng.random_range(0..self.places.len())]);
+    }
+
     /// The mean service time of so many requests.
     fn serve(&mut self, requests: u64) -> Nanos {
         let began = self.now;
@@ -455,6 +462,54 @@ fn between_fixed_positions_the_map_makes_service_faster() {
     let share = |late: f64| (address - late) / (address - exact);
     assert!(share(both) > 0.8, "{figures}");
     assert!((0.2..0.7).contains(&share(worse)), "{figures}");
+}
+
+/// A hot set of 48 positions that moves: a full map that evicts regains what a map with room for
+/// both sets gains over an order by address, and one that keeps its cells gains nothing.
+#[test]
+fn a_full_map_follows_a_hot_set_that_moves() {
+    let moved = |rows: u64, full: WhenFull| {
+        let mut served = Loop::new(|drive| {
+            let settings = MatrixSettings {
+                bits: EntryBits::Eight,
+                directions: Directions::Both,
+                memory: headtime_units::ByteSize::new(rows * (rows + 32)),
+                ..MatrixSettings::default()
+            };
+            let map = LatencyMatrix::new(MatrixShape::new(drive, &settings).unwrap());
+            let map = map.when_full(full);
+            MatrixBelief::new(SharedMatrix::new(map), MatrixOptions::default())
+        });
+        served.serve(12_000);
+        let before = served.serve(3_000);
+        let places = moved_places(&served.belief);
+        served.move_to(places);
+        served.serve(14_000);
+        let uses = served.belief.map().inspect(LatencyMatrix::uses);
+        (before.as_ns() as f64, served.serve(3_000).as_ns() as f64, uses)
+    };
+    let (before, evicting, uses) = moved(50, WhenFull::Evict);
+    let (before_keeping, keeping, _) = moved(50, WhenFull::Keep);
+    let (_, large, _) = moved(200, WhenFull::Keep);
+    let mut by_address = Loop::new(|drive| crate::LinearBelief::new(drive.capacity));
+    let places = moved_places(&by_address.belief);
+    by_address.move_to(places);
+    by_address.serve(12_000);
+    let address = by_address.serve(3_000).as_ns() as f64;
+    let figures = format!(
+        "by address {address:.0} ns, room for both {large:.0}, evicting {evicting:.0} (before the \
+            move {before:.0}, {uses:?}), keeping {keeping:.0} (seed 11)"
+    );
+    assert_eq!(before, before_keeping, "a map that is not full evicts nothing");
+    assert!(evicting < 1.03 * large && large < 0.9 * address, "{figures}");
+    assert!(keeping > 0.95 * address, "{figures}");
+    assert!((40..=60).contains(&uses.evicted), "{figures}");
+}
+
+fn moved_places(belief: &impl Belief) -> Vec<Extent> {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    let last = belief.capacity().get() - 8;
+    (0..48).map(|_| Extent::from_numbers(rng.random_range(0..last), 8)).collect()
 }
 
 /// Preferring unknown pairs costs time first and fills the map sooner.

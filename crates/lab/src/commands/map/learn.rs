@@ -12,7 +12,7 @@ use headtime_console::map::{self, MapInFile};
 use headtime_console::output::{columns, print, print_json};
 use headtime_console::{Failure, drive_model};
 use headtime_serve::maps::{Exceeded, exceeded};
-use headtime_units::{ByteSize, Nanos, parse_bytes};
+use headtime_units::{ByteRange, ByteSize, Nanos, parse_bytes};
 use headtime_workload::Operation;
 use serde::Serialize;
 
@@ -69,6 +69,10 @@ pub struct Learn {
     /// Bits per entry of a matrix: 4, 8 or 16
     #[arg(long, default_value_t = 4)]
     pub bits: u32,
+    /// Hot region in bytes, FROM..TO or FROM+LENGTH: a matrix covers all of its cells and no
+    /// others [default: the cells that requests use]
+    #[arg(long, value_name = "RANGE")]
+    pub region: Option<ByteRange>,
     /// Maximum memory for the map
     #[arg(long, value_parser = parse_bytes, default_value = "64MiB", value_name = "SIZE")]
     pub memory: ByteSize,
@@ -152,8 +156,11 @@ pub fn run(arguments: &Learn) -> Result<(), Failure> {
         (None, InitialContent::NoSlips) => Start::Profile(&bare),
         (None, InitialContent::Nothing) => Start::Nothing(&profile),
     };
-    let matrix =
-        (arguments.kind == LearnedKind::Matrix).then_some(Cells { cell: arguments.cell, bits });
+    let matrix = (arguments.kind == LearnedKind::Matrix).then_some(Cells {
+        cell: arguments.cell,
+        bits,
+        region: arguments.region,
+    });
     let mut learner = Learner::new(start, matrix, &profile, arguments.memory)?;
     let train = (recording.accesses().len() as f64 * arguments.train) as usize;
     let predicted = learner.replay(&recording, train);

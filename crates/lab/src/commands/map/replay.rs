@@ -12,12 +12,12 @@ use headtime_belief::DriveModel;
 use headtime_belief::compact::{CompactMap, CompactSettings, Learning};
 use headtime_belief::maps::{KeptMap as Map, mapped_drive};
 use headtime_belief::matrix::{
-    EntryBits, Exceedance, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings,
-    MatrixShape, SharedMatrix,
+    Coverage, EntryBits, Exceedance, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions,
+    MatrixSettings, MatrixShape, SharedMatrix, WhenFull,
 };
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{AccessKind, Belief, Head, MeasuredAccess, Op};
-use headtime_units::{ByteSize, Instant, Nanos};
+use headtime_units::{ByteRange, ByteSize, Instant, Nanos};
 use headtime_workload::Operation;
 use headtime_workload::trace::{RecordedAccess, Recording};
 use serde::Serialize;
@@ -43,6 +43,7 @@ pub(super) enum Start<'a> {
 pub(super) struct Cells {
     pub(super) cell: ByteSize,
     pub(super) bits: EntryBits,
+    pub(super) region: Option<ByteRange>,
 }
 
 /// One request beside its prediction.
@@ -124,17 +125,20 @@ impl Learner {
         Ok(match (start, matrix) {
             (Start::Map(Map::Matrix(map)), _) => of_matrix(*map),
             (Start::Map(Map::Compact(map)), _) => Self::Compact(Box::new(DriveModel::of_map(*map))),
-            (_, Some(Cells { cell, bits })) => {
+            (_, Some(Cells { cell, bits, region })) => {
+                let drive = mapped(drive)?;
+                let coverage =
+                    region.map(|range| Coverage::of_bytes(range, &drive)).unwrap_or_default();
                 let settings = MatrixSettings {
                     cell,
                     bits,
                     count_samples: true,
                     memory,
+                    coverage,
                     ..MatrixSettings::default()
                 };
-                of_matrix(LatencyMatrix::new(
-                    MatrixShape::new(mapped(drive)?, &settings).map_err(Failure::usage)?,
-                ))
+                let shape = MatrixShape::new(drive, &settings).map_err(Failure::usage)?;
+                of_matrix(LatencyMatrix::new(shape).when_full(WhenFull::Evict))
             }
             (Start::Profile(profile), None) => Self::Compact(Box::new(
                 DriveModel::mapped_from_profile(profile, settings).map_err(Failure::usage)?,
