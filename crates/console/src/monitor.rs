@@ -364,6 +364,7 @@ mod tests {
             belief: BeliefReport::default(),
             waits: headtime_sched::Waits::default(),
             scans: 0,
+            timed_wait: None,
             fill: headtime_sched::FillReport::default(),
             background: headtime_sched::BackgroundAccount::default(),
             emulation: None,

@@ -33,10 +33,12 @@ mod maps;
 mod pending;
 mod scan_feed;
 mod slot;
+mod timed_reads;
 
-pub use handle::{ChangeSharesError, DriveHandle};
+pub use handle::{ChangeSharesError, DriveHandle, UseProfileError};
 pub use pending::{Pending, StartWhenRoom};
 pub use scan_feed::ScanFeed;
+pub use timed_reads::{TimedReads, TimedReadsError};
 
 /// An open drive with its engine running.
 ///
@@ -117,6 +119,7 @@ impl Drive {
             belief: BeliefReport::default(),
             waits: Waits::default(),
             scans: 0,
+            timed_wait: None,
             fill: FillReport::default(),
             background: BackgroundAccount::default(),
             emulation: None,

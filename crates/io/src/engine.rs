@@ -49,6 +49,7 @@ pub(crate) mod scan_queue;
 mod scans;
 pub(crate) mod slow;
 mod time_limits;
+mod timed;
 mod turns;
 mod unflushed;
 
@@ -58,6 +59,7 @@ pub(crate) use closing::EngineEnd;
 use divided::DividedRequests;
 use log_limiter::{Allowed, LogLimiter, TrustLog};
 use scans::Scans;
+use timed::TimedResults;
 use unflushed::Unflushed;
 
 /// The next events after an iteration of the engine.
@@ -96,6 +98,7 @@ pub(crate) struct Engine {
     next_expiry: Instant,
     unflushed: Unflushed,
     scans: Scans,
+    timed: Option<TimedResults>,
     failed_flushes: u64,
     slow: SlowLog,
     recent: RecentLog,
@@ -147,6 +150,7 @@ impl Engine {
             next_expiry: Instant::ORIGIN,
             unflushed: Unflushed::default(),
             scans: Scans::default(),
+            timed: None,
             failed_flushes: 0,
             slow: SlowLog::default(),
             recent: RecentLog::default(),
@@ -191,6 +195,7 @@ impl Engine {
             let until =
                 *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
             self.stop_scans();
+            self.timed_stop();
             // Messages sent before the closing are visible here, and none is sent after it.
             let nothing_left =
                 self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_messages();
@@ -220,8 +225,9 @@ impl Engine {
                 }
                 Message::Cancel(id) => self.cancel(id),
                 Message::Tune(tuning) => self.tune(*tuning),
-                Message::Believe(belief) => {
+                Message::Believe(belief, name) => {
                     self.scheduler.set_belief(belief);
+                    self.drive_model = name.unwrap_or(self.drive_model);
                 }
                 Message::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
                 Message::StreamEnded(stream) => {
@@ -255,6 +261,9 @@ impl Engine {
                 Message::ScanRoom(number) => self.scan_pace(number, None),
                 Message::ScanStop(number) => self.scan_stop(number),
                 Message::BackgroundWrite(write) => self.write_in_background(write),
+                Message::TimedStart(results, answer) => self.timed_start(results, &answer),
+                Message::TimedRead(read) => self.timed_read(read),
+                Message::TimedStop => self.timed_stop(),
             }
         }
         self.messages = messages;
@@ -434,6 +443,7 @@ impl Engine {
         }
         self.hand_over_background(&command, &over.result);
         self.finish_background_writes();
+        self.hand_over_timed();
         if let Some(due) = over.due {
             self.lateness.record(due, self.clock.now());
         }
@@ -604,6 +614,7 @@ impl Engine {
                 Decision::Dispatch(command) => {
                     let pieces = self.prepare(&command);
                     self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
+                    self.note_timed_issue(command.id);
                     self.send_or_hold(now, BackendCommand { command, pieces });
                 }
                 Decision::WaitUntil { at, .. } => return Some(at),
@@ -669,6 +680,7 @@ impl Engine {
             belief: self.scheduler.belief_report(),
             waits: self.scheduler.waits(),
             scans: self.scans.count(),
+            timed_wait: self.scheduler.timed_wait(),
             fill: self.scheduler.fill_report(),
             background: self.scheduler.accounts().background(),
             emulation: self.backend.emulation(taken).map(|counts| EmulationSnapshot {

@@ -109,7 +109,10 @@ pub use block_device::{
     BlockDevice, DeviceNumber, DeviceRefusal, DeviceReject, DeviceUser, SystemPaths, Zoned,
 };
 pub use clock::RealClock;
-pub use drive::{ChangeSharesError, Drive, DriveHandle, Pending, ScanFeed, StartWhenRoom};
+pub use drive::{
+    ChangeSharesError, Drive, DriveHandle, Pending, ScanFeed, StartWhenRoom, TimedReads,
+    TimedReadsError, UseProfileError,
+};
 pub use drive_identity::DriveIdentity;
 pub use engine::DrainReport;
 pub use engine::mailbox::OnDone;

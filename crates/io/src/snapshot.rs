@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use headtime_mechanics::DiskTime;
 use headtime_sched::{
-    BackgroundAccount, BeliefReport, FillReport, PolicySwitch, ShareReport, StallCounts, Tunables,
-    VolumeAccount, VolumeId, Waits,
+    BackgroundAccount, BeliefReport, FillReport, PolicySwitch, ShareReport, StallCounts, TimedWait,
+    Tunables, VolumeAccount, VolumeId, Waits,
 };
 use headtime_units::{Instant, Nanos};
 
@@ -53,6 +53,8 @@ pub struct DriveSnapshot {
     pub waits: Waits,
     /// Scans that are not over.
     pub scans: usize,
+    /// The reason why a timed read of a characterization waits, if one does.
+    pub timed_wait: Option<TimedWait>,
     /// The yield and the cost of background reads.
     pub fill: FillReport,
     /// Disk time of background reads, which no volume is charged with.

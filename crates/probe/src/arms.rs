@@ -104,10 +104,12 @@ fn are_apart(session: &mut Session, one: u64, other: u64) -> Attempt<bool> {
         session.keep_clock()?;
         let place = one + NEAR + session.random.below(reach - NEAR);
         let elsewhere = other + session.random.below(reach);
-        session.read_at_once(place, 1)?;
-        session.read_at_once(elsewhere, 1)?;
-        let before = place - 1 - session.random.below(NEAR);
-        let third = session.read_at_once(before, 1)?;
+        let third = session.until_undisturbed(|session| {
+            session.read_followed(place, 1)?;
+            session.read_followed(elsewhere, 1)?;
+            let before = place - 1 - session.random.below(NEAR);
+            session.read_at_once(before, 1)
+        })?;
         let from_media = third.succeeded() && !session.may_be_hit(&third);
         quick +=
             usize::from(from_media && (third.response().as_ns() as f64) < QUICK_TURNS * period_ns);

@@ -59,7 +59,7 @@ const LONGEST_RING: u64 = 1 << 15;
 const RING_TRIES: usize = 3;
 /// The number of counts of segments before the layout is known.
 const FORGET_ROUNDS: usize = 2;
-/// The number of reads that evict a sector from a cache with one segment (`rows_to_forget`).
+/// The number of reads that evict a sector from a cache with one segment (`segments`).
 const SINGLE_SEGMENT: u64 = 3;
 /// After this many misses in a row, everything older is assumed to be evicted.
 const MAX_MISSED: u64 = 8;
@@ -129,6 +129,7 @@ pub(crate) fn extend(
     };
     match found.step {
         0 => found.hit_ns = hits(session)?,
+        1 | 3.. if session.drive.is_shared() => {}
         1 => found.rows = rows(session)?,
         2 => found.whole_track = keeps_whole_tracks(session, zone)?,
         3 => {
@@ -141,7 +142,15 @@ pub(crate) fn extend(
     }
     found.step += 1;
     let done = found.hit_ns.is_none() || found.step > 5;
-    if done {
+    if done && session.drive.is_shared() {
+        // The segments that evictions showed, if they were counted.
+        let hits = &session.drive.hits;
+        found.rows = hits.segments.into_iter().collect();
+        session.remark(
+            "cache: read-ahead, segments and their sizes were not measured, which needs a drive \
+                without clients",
+        );
+    } else if done {
         remark_assumptions(&mut session.remarks, found);
     }
     Ok(Progress::from(done))
@@ -153,9 +162,17 @@ pub(crate) fn extend(
 pub(crate) fn measure_evictions(session: &mut Session) -> Attempt<()> {
     session.drive.hits.measured = true;
     session.drive.hits.keeps_tracks = holds_before(session)?;
-    session.drive.hits.eviction_reads =
-        session.drive.hits.eviction_reads.min(rows_to_forget(session)?);
+    session.drive.hits.segments = session.undisturbed(segments)?;
+    if let Some(most) = session.drive.hits.segments {
+        // Some more for those used since.
+        let reads = session.drive.hits.eviction_reads.min(most + most / 4 + 2);
+        session.drive.hits.eviction_reads = reads;
+    }
     session.drive.hits.bus_ns = crate::overhead::bus_from_hits(session)?.map(|(ns, _)| ns);
+    if session.drive.is_shared() {
+        // Long rows need a drive without clients.
+        return Ok(());
+    }
     let mut ring = SHORTEST_RING;
     while ring <= LONGEST_RING && ring < session.drive.capacity / 8 {
         let mut dropped = 0;
@@ -181,15 +198,14 @@ pub(crate) fn measure_evictions(session: &mut Session) -> Attempt<()> {
     Ok(())
 }
 
-/// The number of reads elsewhere that evict a read: the number of segments, and some more for those
-/// used since.
-fn rows_to_forget(session: &mut Session) -> Attempt<u64> {
+/// The number of segments: as many reads elsewhere evict a read.
+fn segments(session: &mut Session) -> Attempt<u64> {
     let count = session.drive.hits.eviction_reads;
     let mut most = 0;
     for _ in 0..FORGET_ROUNDS {
         most = most.max(held_of(session, count, MAX_MISSED)?);
     }
-    Ok(most + most / 4 + 2)
+    Ok(most)
 }
 
 /// True if a few sectors before one that was read are cached as well.
@@ -197,8 +213,10 @@ fn holds_before(session: &mut Session) -> Attempt<bool> {
     let mut held = 0;
     for _ in 0..VOTES {
         let place = BEFORE + session.random.below(session.drive.capacity - BEFORE);
-        session.read_at_once(place, 1)?;
-        let command = session.read_at_once(place - BEFORE, 1)?;
+        let command = session.until_undisturbed(|session| {
+            session.read_followed(place, 1)?;
+            session.read_at_once(place - BEFORE, 1)
+        })?;
         held += usize::from(is_hit(session, &command));
     }
     Ok(held > VOTES / 2)
@@ -246,8 +264,9 @@ fn hits(session: &mut Session) -> Attempt<Option<(f64, f64)>> {
     let mut second = Vec::new();
     for _ in 0..PLACES {
         let lba = session.random.below(session.drive.capacity);
-        let first = session.read_at_once(lba, 1)?;
-        let again = session.read_at_once(lba, 1)?;
+        let (first, again) = session.until_undisturbed(|session| {
+            Ok((session.read_followed(lba, 1)?, session.read_at_once(lba, 1)?))
+        })?;
         if first.succeeded() && again.succeeded() {
             second.push(again.response().as_ns() as f64);
         }
@@ -291,11 +310,17 @@ fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Attempt<u64> {
     let places: Vec<u64> =
         (0..count).map(|_| session.random.below(session.drive.capacity)).collect();
     for place in &places {
-        session.read_at_once(*place, 1)?;
+        session.read_followed(*place, 1)?;
+        if session.is_disturbed() {
+            return Ok(0);
+        }
     }
     let mut missed = 0;
     for (number, place) in places.iter().rev().enumerate() {
-        let again = session.read_at_once(*place, 1)?;
+        let again = session.read_followed(*place, 1)?;
+        if session.is_disturbed() {
+            return Ok(0);
+        }
         missed = if is_hit(session, &again) { 0 } else { missed + 1 };
         if missed == max_missed {
             return Ok(number as u64 + 1 - max_missed);
@@ -309,11 +334,13 @@ fn keeps_whole_tracks(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> 
     let period = session.drive.clock.period_ns();
     let mut held = 0;
     for number in 0..VOTES {
-        let place = on_track(session, zone, 0.5);
-        session.read_random(1)?;
-        let first = session.read_at_once(place.lba, 1)?;
-        let before = place.spt * (1 + number as u64 % 2) / 5;
-        let command = read_after(session, place.lba.saturating_sub(before), &first, 2.5 * period)?;
+        let command = session.until_undisturbed(|session| {
+            let place = on_track(session, zone, 0.5);
+            session.read_random(1)?;
+            let first = session.read_followed(place.lba, 1)?;
+            let before = place.spt * (1 + number as u64 % 2) / 5;
+            read_after(session, place.lba.saturating_sub(before), &first, 2.5 * period)
+        })?;
         held += usize::from(is_hit(session, &command));
     }
     Ok(held + 1 >= VOTES)

@@ -106,6 +106,7 @@ mod tests {
             issued: Instant::from_ns(issued * 1_000),
             completed: Instant::from_ns(completed * 1_000),
             outcome: CommandOutcome::Done,
+            others: 0,
         };
         let mut drive = DriveTiming {
             capacity: 1 << 30,

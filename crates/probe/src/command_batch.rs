@@ -101,7 +101,7 @@ impl CommandBatch {
             results: Vec::new(),
         };
         match measurement {
-            Measurement::Read { extent, not_before } => {
+            Measurement::Read { extent, not_before, next: _ } => {
                 batch.not_before = *not_before;
                 batch.lanes.push(lane(vec![(CommandKind::Read, *extent)], 1));
             }
@@ -176,6 +176,7 @@ impl CommandBatch {
             issued: issued.at,
             completed: at,
             outcome,
+            others: 0,
         });
         let (number, lane) = (issued.lane, &mut self.lanes[issued.lane]);
         lane.outstanding -= 1;
@@ -205,7 +206,7 @@ impl CommandBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{ConcurrentReads, Lane};
+    use crate::measurement::{ConcurrentReads, Lane, NextRead};
 
     fn at(us: u64) -> Instant {
         Instant::ORIGIN + Nanos::from_us(us)
@@ -218,7 +219,11 @@ mod tests {
     #[test]
     fn a_read_is_not_issued_before_its_time() {
         let extent = Extent::from_numbers(7, 1);
-        let mut batch = CommandBatch::new(&Measurement::Read { extent, not_before: at(10) });
+        let mut batch = CommandBatch::new(&Measurement::Read {
+            extent,
+            not_before: at(10),
+            next: NextRead::Independent,
+        });
         assert_eq!(batch.next(at(9)), None);
         assert_eq!(
             batch.next(at(11)),
@@ -233,7 +238,8 @@ mod tests {
                 extent,
                 issued: at(11),
                 completed: at(20),
-                outcome: CommandOutcome::Done
+                outcome: CommandOutcome::Done,
+                others: 0
             }]
         );
     }

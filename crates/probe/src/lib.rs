@@ -81,9 +81,12 @@ mod writes;
 
 pub use command_batch::{BatchCommand, CommandBatch, CommandKind};
 pub use finding::{Deviation, Figure, Finding, PredictionErrors, RemappedSector, SelfCheck};
-pub use measurement::{CommandOutcome, ConcurrentReads, Lane, Measurement, Rewrite, TimedCommand};
+pub use measurement::{
+    CommandOutcome, ConcurrentReads, Lane, Measurement, NextRead, Rewrite, TimedCommand,
+};
 pub use probe::{Probe, ProbeSettings};
 pub use queue::{QueueBehavior, ServiceOrder};
 pub use save::LoadError;
+pub use session::DriveSharing;
 pub use stage::{ResumedStage, Stage};
 pub use verdict::Verdict;

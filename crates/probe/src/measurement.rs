@@ -18,6 +18,8 @@ pub enum Measurement {
         extent: Extent,
         /// The earliest time to issue it; [`Instant::ORIGIN`] means at once.
         not_before: Instant,
+        /// The relation of the next read to this one.
+        next: NextRead,
     },
     /// Read some sectors and write the same bytes back, then call
     /// [`Probe::batch_completed`](crate::Probe::batch_completed). Requested only if
@@ -26,6 +28,18 @@ pub enum Measurement {
     /// Read many extents with several reads outstanding, then call
     /// [`Probe::batch_completed`](crate::Probe::batch_completed).
     Concurrent(ConcurrentReads),
+}
+
+/// The relation of a read to the one that is requested after it. It matters only to a driver that
+/// also carries out commands of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NextRead {
+    /// Commands of others may come between the two.
+    #[default]
+    Independent,
+    /// The next read starts from the state of the drive after this one, so that commands of others
+    /// between the two make both useless.
+    Follows,
 }
 
 /// A write that changes nothing.
@@ -115,6 +129,16 @@ pub struct TimedCommand {
     pub completed: Instant,
     /// Its end.
     pub outcome: CommandOutcome,
+    /// The number of commands of others that the drive carried out since the previous command of
+    /// the characterization. They moved the arm, and each may have taken a segment of the cache.
+    /// None was at the drive together with this command.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(others: &u32) -> bool {
+    *others == 0
 }
 
 impl TimedCommand {
@@ -128,5 +152,11 @@ impl TimedCommand {
     #[must_use]
     pub fn succeeded(&self) -> bool {
         self.outcome == CommandOutcome::Done
+    }
+
+    /// True if the drive carried it out and did nothing for others since the command before.
+    #[must_use]
+    pub fn follows_undisturbed(&self) -> bool {
+        self.succeeded() && self.others == 0
     }
 }

@@ -119,8 +119,10 @@ pub(crate) fn bus_from_hits(session: &mut Session) -> Attempt<Option<(f64, Optio
         let mut hits = Vec::new();
         for _ in 0..READS {
             let start = session.random.below(session.drive.capacity - length);
-            session.read_at_once(start, length)?;
-            let again = session.read_at_once(start, length)?;
+            let again = session.until_undisturbed(|session| {
+                session.read_followed(start, length)?;
+                session.read_at_once(start, length)
+            })?;
             if again.succeeded() {
                 hits.push(again.response().as_ns() as f64);
             }

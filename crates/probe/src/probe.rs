@@ -14,7 +14,7 @@ use crate::measurement::{CommandOutcome, Measurement, Rewrite, TimedCommand};
 use crate::results::{Progress, Results};
 use crate::seek::CurveDetail;
 use crate::selfcheck::CheckResult;
-use crate::session::{Attempt, DriveTiming, Interruption, Session};
+use crate::session::{Attempt, DriveSharing, DriveTiming, Interruption, Session};
 use crate::stage::Stage;
 use crate::verdict::{self, DriveMonitor, EarlyEnd};
 use crate::{arms, cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, writes};
@@ -36,6 +36,9 @@ pub struct ProbeSettings {
     /// The most commands that the connection to the drive accepts at once, at least one. A deeper
     /// queue of the drive itself is not visible.
     pub max_outstanding: u32,
+    /// The use of the drive meanwhile.
+    #[serde(default)]
+    pub sharing: DriveSharing,
 }
 
 impl ProbeSettings {
@@ -53,6 +56,7 @@ impl ProbeSettings {
             seed,
             allow_writes: false,
             max_outstanding: DEFAULT_OUTSTANDING,
+            sharing: DriveSharing::Exclusive,
         }
     }
 }
@@ -113,7 +117,11 @@ impl Probe {
         Self {
             settings,
             stage: Stage::Rotation,
-            drive: DriveTiming { capacity: settings.capacity.get(), ..DriveTiming::default() },
+            drive: DriveTiming {
+                capacity: settings.capacity.get(),
+                sharing: settings.sharing,
+                ..DriveTiming::default()
+            },
             results: Results::default(),
             first_arm: None,
             arm_began: Nanos::ZERO,
@@ -263,6 +271,10 @@ impl Probe {
             Stage::Writes if settings.allow_writes => {
                 let Results { layout, seek, writes, .. } = results;
                 writes::extend(session, layout, seek, writes, sector_bytes)
+            }
+            Stage::Queue if session.drive.is_shared() => {
+                session.remark("firmware queue: not measured, which needs a drive without clients");
+                Ok(Progress::Done)
             }
             Stage::Queue => {
                 let mut queue = results.queue.clone();
@@ -431,11 +443,25 @@ impl Probe {
     /// # Panics
     /// When no read was requested, or time ran back: the caller is at fault.
     pub fn completed(&mut self, issued: Instant, completed: Instant, outcome: CommandOutcome) {
+        self.read_completed(issued, completed, outcome, 0);
+    }
+
+    /// The same beside clients, after so many commands of others ([`TimedCommand::others`]).
+    ///
+    /// # Panics
+    /// As [`Probe::completed`].
+    pub fn read_completed(
+        &mut self,
+        issued: Instant,
+        completed: Instant,
+        outcome: CommandOutcome,
+        others: u32,
+    ) {
         let Some(Measurement::Read { extent, .. }) = self.requested.take() else {
             panic!("a completion at {completed} was reported, but no read was requested")
         };
         self.reads += 1;
-        let command = TimedCommand { extent, issued, completed, outcome };
+        let command = TimedCommand { extent, issued, completed, outcome, others };
         self.note(&command);
         self.spent += command.response();
         self.commands.push(command);
@@ -455,7 +481,8 @@ impl Probe {
         }
         if let (Some(Measurement::Read { .. }), [command]) = (&self.requested, commands.as_slice())
         {
-            return self.completed(command.issued, command.completed, command.outcome);
+            let TimedCommand { issued, completed, outcome, others, .. } = *command;
+            return self.read_completed(issued, completed, outcome, others);
         }
         let requested = self.requested.take();
         let extents: BTreeSet<Extent> = match &requested {

@@ -92,9 +92,10 @@ fn late_turns(
     extent: Extent,
 ) -> Attempt<Option<(f64, f64)>> {
     session.keep_clock()?;
-    let Some(before) = session.read_random(1)? else { return Ok(None) };
+    let before = session.random.below(session.drive.capacity);
+    let before = session.read_followed(before, 1)?;
     let command = session.read(extent, headtime_units::Instant::ORIGIN)?;
-    if !command.succeeded()
+    if !command.follows_undisturbed()
         || !before.succeeded()
         || session.may_be_hit(&command)
         || session.may_be_hit(&before)

@@ -34,6 +34,10 @@ const MAX_PARTS: u32 = 8;
 /// predicts half a second to 5 us.
 const WARM_UP_READINGS: u64 = 50;
 const WARM_UP_RANDOM_READS: u64 = 6;
+/// The fewest undisturbed reads of one sector in a row that show whether there is a cache.
+const MIN_REPEATED: usize = 6;
+/// The number of reads that evict a sector until segments can be counted (guess).
+const MANY_SEGMENTS: u64 = 64;
 /// The lowest score of a rotating drive (guess: with 50 us of noise a revolution of 4 ms scores
 /// 0.997).
 const MIN_SCORE: f64 = 0.8;
@@ -74,7 +78,12 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
             if !is_repeated {
                 session.read_random(1)?;
             }
-            let command = session.read_at_once(*place, 1)?;
+            // Commands of others between two reads of one sector would hide a cache.
+            let command = if ring == 1 {
+                session.read_followed(*place, 1)?
+            } else {
+                session.read_at_once(*place, 1)?
+            };
             if command.succeeded() && round > 0 {
                 // A ring that is hardly too long for the cache still has some hits.
                 if session.may_be_hit(&command) {
@@ -83,11 +92,16 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
                     seen.push(command.completed.as_ns() as f64);
                 }
                 responses.push(command.response().as_ns() as f64);
-                if is_repeated && ring == 1 {
+                if is_repeated && ring == 1 && command.others == 0 {
                     repeated.push(command.response().as_ns() as f64);
                 }
             }
         }
+    }
+    if ring == 1 && session.drive.is_shared() && repeated.len() < MIN_REPEATED {
+        return Err(Interruption::Failed(
+            "commands of clients came between nearly all reads of one sector".into(),
+        ));
     }
     let (score, period_ns) = best_period(&seen);
     let span = quantile(&responses, 0.95) - quantile(&responses, 0.05);
@@ -105,6 +119,8 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
         // Between two reads of a sector there were the ring and, a third of the time, one more
         // read. Twice as many if those did not always evict it.
         let between = (ring + ring / 3) * if hits > 0 { 2 } else { 1 };
+        // Beside clients, their commands evicted, too.
+        let between = if session.drive.is_shared() { between.max(MANY_SEGMENTS) } else { between };
         session.drive.hits.eviction_reads =
             if session.drive.hits.hit_ns.is_some() { between } else { 0 };
         session.drive.clock =

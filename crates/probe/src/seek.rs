@@ -563,12 +563,12 @@ fn trial(
     for (from, to, predicted) in choices {
         // A hit costs next to nothing: try another sector.
         session.leave_read_ahead(from)?;
-        let first = session.read_at_once(from, 1)?;
+        let first = session.read_followed(from, 1)?;
         if !first.succeeded() || session.may_be_hit(&first) {
             continue;
         }
         let second = session.read_at_once(to, 1)?;
-        if second.succeeded() && !session.may_be_hit(&second) {
+        if second.follows_undisturbed() && !session.may_be_hit(&second) {
             let took = second.completed.as_ns() as f64 - first.completed.as_ns() as f64;
             let off = wrap(session.drive.clock.turns_at(second.completed) - predicted) * period;
             let near = off.abs() < (8.0 * session.drive.clock.noise_ns()).max(NEAR_NS);

@@ -236,10 +236,18 @@ pub(crate) fn extend(
     let bytes = if long { LONG_BYTES } else { SHORT_BYTES };
     let sectors = u64::from(bytes / model.sector_bytes).max(1).min(session.drive.capacity);
     let mut seen: Vec<(AngleSample, bool)> = Vec::new();
-    for _ in 0..STEP {
-        session.keep_clock()?;
+    for number in 0..STEP {
+        // Nothing comes between two reads that belong together.
+        if number % 2 == 0 || !session.drive.is_shared() {
+            session.keep_clock()?;
+        }
         let lba = session.random.below(session.drive.capacity - sectors + 1);
-        let command = session.read_at_once(lba, sectors)?;
+        // Beside clients, every other one is compared for certain.
+        let command = if number % 2 == 0 {
+            session.read_followed(lba, sectors)?
+        } else {
+            session.read_at_once(lba, sectors)?
+        };
         found.failed += u64::from(!command.succeeded());
         let hit = session.may_be_hit(&command);
         found.hits += u64::from(hit && command.succeeded());
@@ -250,7 +258,11 @@ pub(crate) fn extend(
     for pair in seen.windows(2) {
         let [(before, before_hit), (now, hit)] = pair else { continue };
         let issued = now.command.issued;
-        if *hit || *before_hit || issued.saturating_since(before.command.completed) > PAUSE {
+        if *hit
+            || *before_hit
+            || now.command.others > 0
+            || issued.saturating_since(before.command.completed) > PAUSE
+        {
             continue;
         }
         predicted.turn_to(before.turns, before.command.completed);

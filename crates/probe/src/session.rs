@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache_model::is_read_ahead;
 use crate::clock::Clock;
-use crate::measurement::{ConcurrentReads, Measurement, Rewrite, TimedCommand};
+use crate::measurement::{ConcurrentReads, Measurement, NextRead, Rewrite, TimedCommand};
 use crate::numbers::{part, wrap};
 use crate::random::Random;
 
@@ -29,6 +29,18 @@ pub(crate) enum Interruption {
 }
 
 pub(crate) type Attempt<T> = Result<T, Interruption>;
+
+/// The use of the drive during the characterization.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DriveSharing {
+    /// No others use it.
+    #[default]
+    Exclusive,
+    /// The driver also carries out commands of others, and reports their number with each command
+    /// ([`TimedCommand::others`]). Experiments that need long undisturbed sequences, several
+    /// outstanding reads or writes are left out.
+    BesideClients,
+}
 
 /// A sector whose angle sets the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,6 +68,9 @@ pub(crate) struct CacheHits {
     pub(crate) overruns: (u32, u32),
     /// Sectors before one that was read are cached too: the drive keeps whole tracks.
     pub(crate) keeps_tracks: bool,
+    /// The number of segments, if evictions showed it.
+    #[serde(default)]
+    pub(crate) segments: Option<u64>,
     /// Evictions have been measured.
     pub(crate) measured: bool,
 }
@@ -75,12 +90,20 @@ pub(crate) struct DriveTiming {
     /// The index of the next of them.
     pub(crate) next_reference: usize,
     pub(crate) hits: CacheHits,
+    /// The use of the drive.
+    #[serde(default)]
+    pub(crate) sharing: DriveSharing,
     /// The last commands of the finished experiments: with those that evicted nothing, as many as
     /// include [`CacheHits::eviction_reads`] others.
     pub(crate) recent: Vec<TimedCommand>,
 }
 
 impl DriveTiming {
+    /// True if the driver also carries out commands of others.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.sharing == DriveSharing::BesideClients
+    }
+
     pub(crate) fn is_reference(&self, lba: u64) -> bool {
         self.references.iter().any(|reference| reference.lba == lba)
     }
@@ -125,6 +148,10 @@ pub(crate) struct Session<'a> {
     /// The commands of each measurement with several; `commands` has only the last of them.
     batches: &'a [Vec<TimedCommand>],
     next_batch: usize,
+    /// The last read was one that the next has to follow.
+    is_followed: bool,
+    /// Others came between two reads, although the second had to follow.
+    disturbed: bool,
     pub(crate) random: Random,
     pub(crate) drive: DriveTiming,
     /// Sentences for the report.
@@ -168,6 +195,11 @@ const TRACK_SLACK: f64 = 1.1;
 const SAME_TRACK_TURNS: f64 = 0.01;
 /// The number of attempts to read a sector from the media.
 const TRIES: u32 = 6;
+/// The number of runs of a chain of reads between which others came.
+const CHAIN_TRIES: u32 = 8;
+/// The factor by which readings of reference sectors are rarer beside clients, where reads are
+/// (guess: a spindle drifts by microseconds in some seconds).
+const RARER: f64 = 4.0;
 
 impl<'a> Session<'a> {
     pub(crate) fn new(
@@ -182,6 +214,8 @@ impl<'a> Session<'a> {
             next: 0,
             batches,
             next_batch: 0,
+            is_followed: false,
+            disturbed: false,
             random,
             drive,
             remarks: Vec::new(),
@@ -199,6 +233,15 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn read(&mut self, extent: Extent, not_before: Instant) -> Attempt<TimedCommand> {
+        self.read_before(NextRead::Independent, extent, not_before)
+    }
+
+    fn read_before(
+        &mut self,
+        next: NextRead,
+        extent: Extent,
+        not_before: Instant,
+    ) -> Attempt<TimedCommand> {
         let capacity = self.drive.capacity;
         if extent.start.get() >= capacity || extent.len.get() > capacity - extent.start.get() {
             return Err(Interruption::Failed(format!(
@@ -209,13 +252,15 @@ impl<'a> Session<'a> {
         match self.commands.get(self.next) {
             Some(command) if command.extent == extent => {
                 self.next += 1;
+                self.disturbed |= self.is_followed && command.others > 0;
+                self.is_followed = next == NextRead::Follows;
                 Ok(*command)
             }
             Some(command) => Err(Interruption::Failed(format!(
                 "result {} is of a read of {}, expected {extent}; start afresh",
                 self.next, command.extent
             ))),
-            None => Err(Interruption::Measure(Measurement::Read { extent, not_before })),
+            None => Err(Interruption::Measure(Measurement::Read { extent, not_before, next })),
         }
     }
 
@@ -248,6 +293,47 @@ impl<'a> Session<'a> {
 
     pub(crate) fn read_at_once(&mut self, lba: u64, sectors: u64) -> Attempt<TimedCommand> {
         self.read(Extent::new(Lba::new(lba), Sectors::new(sectors)), Instant::ORIGIN)
+    }
+
+    /// Like [`Session::read_at_once`]; the next read starts from the state of the drive after it.
+    pub(crate) fn read_followed(&mut self, lba: u64, sectors: u64) -> Attempt<TimedCommand> {
+        let extent = Extent::new(Lba::new(lba), Sectors::new(sectors));
+        self.read_before(NextRead::Follows, extent, Instant::ORIGIN)
+    }
+
+    /// Runs a chain of reads, of which those by [`Session::read_followed`] have to be followed by
+    /// the next one, again until commands of others no longer come between. None if they always
+    /// do.
+    pub(crate) fn undisturbed<T>(
+        &mut self,
+        mut chain: impl FnMut(&mut Self) -> Attempt<T>,
+    ) -> Attempt<Option<T>> {
+        for _ in 0..CHAIN_TRIES {
+            self.disturbed = false;
+            let result = chain(self)?;
+            if !self.disturbed {
+                return Ok(Some(result));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if others came between two reads of the present chain, so that it may end.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.disturbed
+    }
+
+    /// Like [`Session::undisturbed`]; an error if others always come between.
+    pub(crate) fn until_undisturbed<T>(
+        &mut self,
+        chain: impl FnMut(&mut Self) -> Attempt<T>,
+    ) -> Attempt<T> {
+        self.undisturbed(chain)?.ok_or_else(|| {
+            Interruption::Failed(format!(
+                "commands of clients came between reads that belong together, {CHAIN_TRIES} times \
+                    in a row"
+            ))
+        })
     }
 
     /// Reads random sectors of the whole drive; returns the last result.
@@ -298,8 +384,9 @@ impl<'a> Session<'a> {
             if !overran {
                 // If one eviction was not enough, the reads were too close together, or the cache
                 // has more segments than were seen.
-                for _ in 0..=3 * u32::from(evicted) {
-                    self.evict()?;
+                self.evict()?;
+                if evicted {
+                    self.evict_by_reads(3 * self.drive.hits.eviction_reads.max(1))?;
                 }
                 evicted = true;
             }
@@ -368,6 +455,8 @@ impl<'a> Session<'a> {
                 }
                 evicting -= 1;
             }
+            // Those of others take segments too.
+            evicting = evicting.saturating_sub(u64::from(command.others));
             if !command.succeeded() || end + reach <= lba || lba + reach <= first {
                 continue;
             }
@@ -487,12 +576,19 @@ impl<'a> Session<'a> {
         Ok(is_worth_it)
     }
 
-    /// Reads nearby sectors until the cache has dropped everything read before.
+    /// Reads nearby sectors until the cache has dropped everything read before. Commands of others
+    /// evict as well.
     pub(crate) fn evict(&mut self) -> Attempt<()> {
-        for _ in 0..self.drive.hits.eviction_reads.max(1) {
-            self.read_nearby()?;
+        let mut left = self.drive.hits.eviction_reads.max(1);
+        while left > 0 {
+            left = left.saturating_sub(1 + u64::from(self.read_nearby()?.others));
         }
         Ok(())
+    }
+
+    /// The same by so many reads, whatever commands of others evict.
+    fn evict_by_reads(&mut self, reads: u64) -> Attempt<()> {
+        (0..reads).try_for_each(|_| self.read_nearby().map(drop))
     }
 
     /// Reads a random sector near the last one, so that the seek is short.
@@ -551,7 +647,7 @@ impl<'a> Session<'a> {
             REFERENCE_INTERVAL_NS
         } else {
             NOISY_REFERENCE_INTERVAL_NS
-        };
+        } * if self.drive.is_shared() { RARER } else { 1.0 };
         if self.drive.clock.age_ns(now) < interval_ns { Ok(()) } else { self.read_clock() }
     }
 

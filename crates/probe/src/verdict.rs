@@ -318,6 +318,7 @@ mod tests {
             issued: completed.saturating_back(Nanos::from_ms(4)),
             completed,
             outcome,
+            others: 0,
         }
     }
 
@@ -407,6 +408,7 @@ mod tests {
                     issued,
                     completed,
                     outcome: CommandOutcome::Done,
+                    others: 0,
                 },
                 None,
             );

@@ -30,6 +30,7 @@ mod sorted;
 mod stalls;
 mod streams;
 mod table;
+mod timed;
 pub mod tour;
 mod tunables;
 
@@ -66,6 +67,7 @@ pub use shares::{
 };
 pub use stalls::{STALL, StallCounts};
 pub use table::{DEFAULT_POLICY, Parameter, Parameters, PolicyEntry, PolicyError};
+pub use timed::{TimedRead, TimedReadDone, TimedSuccessor, TimedWait};
 pub use tunables::{
     DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES,
     TimeSource, Tunable, TunableError, Tunables,

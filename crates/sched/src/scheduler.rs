@@ -35,6 +35,7 @@ mod idle_time;
 mod inherit;
 mod scans;
 mod shares;
+mod timed;
 
 pub(crate) use decide::{Ahead, Committed, ExpectedStart};
 

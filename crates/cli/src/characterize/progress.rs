@@ -2,6 +2,7 @@
 //! each stage and each tenth.
 
 use headtime_console::progress::{Remaining, bar};
+use headtime_io::characterize::clock;
 use headtime_units::Nanos;
 use indicatif::ProgressBar;
 
@@ -73,22 +74,5 @@ impl Showing {
     }
 }
 
-/// Minutes and seconds.
-pub(super) fn clock(span: Nanos) -> String {
-    let seconds = span.as_ns() / 1_000_000_000;
-    format!("{}:{:02}", seconds / 60, seconds % 60)
-}
-
 /// Steps of the bar.
 const UNITS: u64 = 1_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_minutes_and_seconds() {
-        assert_eq!(clock(Nanos::from_ms(59_999)), "0:59");
-        assert_eq!(clock(Nanos::from_secs(1_200)), "20:00");
-    }
-}

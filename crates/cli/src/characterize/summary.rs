@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use headtime_io::characterize::RunCounts;
+use headtime_io::characterize::{RunCounts, check_line, clock};
 use headtime_mechanics::profile::{TrackOrder, Zone, ZoneAccuracy};
 use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_probe::{
@@ -11,7 +11,6 @@ use headtime_probe::{
 use headtime_units::Nanos;
 use serde::Serialize;
 
-use super::progress::clock;
 use headtime_console::output::columns;
 
 /// The cost of the measurement.
@@ -390,34 +389,5 @@ fn order(order: TrackOrder) -> &'static str {
         TrackOrder::Serpentine => "cylinder by cylinder, heads up and down in turn",
         TrackOrder::SurfaceSerpentine => "surface by surface, in and out in turn",
         TrackOrder::Banded => "surface by surface, always inwards",
-    }
-}
-
-/// The self-check in a line.
-pub(super) fn check_line(check: &SelfCheck) -> String {
-    let hits = if check.hits > 0 {
-        format!(" ({} more came from the cache)", check.hits)
-    } else {
-        String::new()
-    };
-    format!(
-        "of {} fresh random reads of 4 KiB{hits}, {:.1} % within 50 us, {:.1} % within 150 us, \
-            {:.1} % a turn off; median {:.1} us",
-        check.reads,
-        check.within_50_us * 100.0,
-        check.within_150_us * 100.0,
-        check.turn_missed * 100.0,
-        check.median_error_us,
-    )
-}
-
-/// The value of a figure and its error.
-pub(super) fn uncertainty(figure: &Figure) -> String {
-    if figure.is_lower_bound {
-        format!("{:.6} or more", figure.value)
-    } else if figure.error.is_finite() {
-        format!("{:.6} ± {:.2e}", figure.value, figure.error)
-    } else {
-        format!("{:.6}, taken for granted rather than seen", figure.value)
     }
 }

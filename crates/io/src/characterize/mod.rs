@@ -29,7 +29,9 @@
 //! *What a write does*: only when [`SubjectOptions::allow_writes`] is set, and only with the bytes
 //! that were read from the same sectors just before.
 
+mod annotated;
 mod backend_edge;
+mod beside;
 mod device;
 mod edge;
 mod export_edge;
@@ -49,6 +51,8 @@ use crate::open_error::OpenError;
 use crate::options::{CommandTimeout, EnginePriority};
 use edge::Edge;
 
+pub use annotated::{annotated, check_line, clock, uncertainty};
+pub use beside::{BesideDrive, BesideProgress, ModelComparison, characterize_beside};
 pub use run::{Ended, RunCounts};
 pub use state::{State, StateFileError};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal, StreamId, VolumeId};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
@@ -48,6 +49,25 @@ pub enum ChangeSharesError {
     /// The engine does not answer, or failed; the change may still be made.
     #[error("the drive's engine does not answer; its message is in the log")]
     NoAnswer,
+}
+
+/// The reason why a running drive does not use a profile.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum UseProfileError {
+    /// It describes no drive.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// It is of a drive of another size.
+    #[error("the profile is of a drive of {found} sectors, expected {expected} of the same size")]
+    OtherSize {
+        /// The sectors of the drive.
+        expected: Sectors,
+        /// The sectors of the profile.
+        found: Sectors,
+    },
+    /// The drive is closing or overloaded.
+    #[error(transparent)]
+    NotTaken(#[from] SubmitError),
 }
 
 /// The maximum time to wait for the engine, much longer than an iteration takes.
@@ -217,6 +237,23 @@ impl DriveHandle {
     #[must_use]
     pub fn model(&self) -> &ModelInUse {
         &self.link.model
+    }
+
+    /// Schedules by the model of `profile` from now on, which learns from its start. Queued
+    /// requests stay queued.
+    ///
+    /// # Errors
+    /// [`UseProfileError`]; nothing was changed then.
+    pub fn use_profile(&self, profile: &DriveProfile) -> Result<(), UseProfileError> {
+        let sector = profile.sector_size()?;
+        if (profile.capacity(), sector) != (self.capacity(), self.sector_size()) {
+            return Err(UseProfileError::OtherSize {
+                expected: self.capacity(),
+                found: profile.capacity(),
+            });
+        }
+        let belief = headtime_belief::of_profile(profile)?;
+        Ok(self.link.send(Message::Believe(belief, Some("profile")))?)
     }
 
     /// The default settings of reads for scans. Unreadable sectors are narrowed down to this

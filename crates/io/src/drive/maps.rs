@@ -73,7 +73,7 @@ impl DriveHandle {
                     (_, map) => map,
                 };
                 let belief = settings.resume(kind, &model.drive, map)?;
-                self.link.send(Message::Believe(belief)).map_err(NoMap::from)?;
+                self.link.send(Message::Believe(belief, None)).map_err(NoMap::from)?;
                 Ok(MapLoad::Replaced)
             }
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headtime_sched::{
     Belief, FillSettings, IfInfeasible, IoPriority, PendingSectors, Promise, Request, RequestId,
-    ScanPriority, ShareChange, ShareRefusal, StreamId, VolumeId,
+    ScanPriority, ShareChange, ShareRefusal, StreamId, TimedRead, TimedReadDone, VolumeId,
 };
 use headtime_units::{Extent, Instant};
 
@@ -106,7 +106,8 @@ pub(crate) enum Message {
     StreamEnded(StreamId),
     NameVolume(VolumeId, String),
     Tune(Box<Tuning>),
-    Believe(Box<dyn Belief + Send>),
+    /// Another drive model, and its name if that is another.
+    Believe(Box<dyn Belief + Send>, Option<&'static str>),
     ShowMap(Box<dyn FnOnce(Option<RunningMap>) + Send>),
     SetFill(FillSettings),
     /// Returns the recorded slow requests.
@@ -129,6 +130,10 @@ pub(crate) enum Message {
     ScanRoom(u32),
     ScanStop(u32),
     BackgroundWrite(BackgroundWrite),
+    /// Begins timed reads; their results are sent there. Refused if others are in progress.
+    TimedStart(SyncSender<TimedReadDone>, SyncSender<bool>),
+    TimedRead(TimedRead),
+    TimedStop,
 }
 
 /// A background write from its submission until it is over.

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::command_batch::CommandBatch;
 use crate::curve::Timed;
 use crate::layout::{Pattern, ZoneModel};
-use crate::measurement::{CommandOutcome, Measurement, TimedCommand};
+use crate::measurement::{CommandOutcome, Measurement, NextRead, TimedCommand};
 use crate::results::Results;
 use crate::session::{Attempt, DriveTiming, Interruption, ReferenceSector, Session};
 use simulated::Simulated;
@@ -44,8 +44,11 @@ impl Bench {
             results: Results::default(),
         };
         let anchor = Extent::from_numbers(profile.capacity().get() / 3, 1);
-        let read =
-            bench.carry_out(&Measurement::Read { extent: anchor, not_before: Instant::ORIGIN })[0];
+        let read = bench.carry_out(&Measurement::Read {
+            extent: anchor,
+            not_before: Instant::ORIGIN,
+            next: NextRead::Independent,
+        })[0];
         let mechanism = truth.mechanism();
         let after_media = mechanism.end_angle(anchor).as_turns();
         let zones =

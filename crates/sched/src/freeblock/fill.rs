@@ -14,6 +14,7 @@ use crate::background::{BackgroundRead, BackgroundWritten, FillReport, FillSourc
 use crate::command::{CommandId, Done, Outcome};
 use crate::queue::Ticket;
 use crate::scheduler::{Ahead, Committed, ExpectedStart};
+use crate::timed::TimedReads;
 
 /// Scans, jobs, and their cost.
 #[derive(Debug, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Fill {
     pub(crate) committed: Option<Committed>,
     /// The policy's choice for the place after all commands at the drive.
     pub(crate) ahead: Option<Ahead>,
+    /// Timed reads of a characterization.
+    pub(crate) timed: Option<TimedReads>,
     /// Requests chosen while scans had pending sectors, until they finish.
     pub(crate) predicted: Vec<ExpectedStart>,
 }
@@ -52,16 +55,17 @@ pub(crate) struct Fill {
 const PREDICTED: usize = 4;
 
 impl Fill {
-    /// Returns whether a scan or a job exists.
+    /// Returns whether a scan or a job exists, or timed reads are requested.
     pub(crate) fn is_active(&self) -> bool {
-        !self.scans.is_empty() || !self.jobs.is_empty()
+        !self.scans.is_empty() || !self.jobs.is_empty() || self.timed.is_some()
     }
 
     /// Returns whether stretches without background work measure the impact: while there is any
     /// beside clients.
     pub(crate) fn measures_impact(&self) -> bool {
         let writes = || self.jobs.values().any(|job| job.write.is_some());
-        self.settings.controls > 0 && (self.scans.has_pending() || writes())
+        let works = self.scans.has_pending() || self.timed.is_some() || writes();
+        self.settings.controls > 0 && works
     }
 
     /// The first eligible job that a request waits for.

@@ -253,6 +253,12 @@ impl Governor {
         self.charge(delay_ns.saturating_mul(i64::try_from(held).unwrap_or(i64::MAX)));
     }
 
+    /// The drive is later by this time than without a background read, which is charged to each
+    /// response as long as it lasts.
+    pub(crate) fn delayed_drive(&mut self, delay: Nanos) {
+        self.lag_ns += delay.as_ns() as f64;
+    }
+
     /// A background read in time taken from clients delayed them.
     pub(crate) fn delayed_for_tail(&mut self, delay: Nanos, held: usize) {
         let before = self.balance_ns;
@@ -335,6 +341,20 @@ mod tests {
         governor.arrived(Instant::ORIGIN + Nanos::from_ms(20), 1);
         respond(&mut governor);
         assert_eq!(delay_us(&governor), 4_000, "and then for longer than the delay");
+    }
+
+    #[test]
+    fn a_delay_of_the_drive_is_charged_to_the_requests_that_it_holds_up() {
+        let mut governor = of_four();
+        governor.delayed_drive(Nanos::from_ms(4));
+        assert_eq!(delay_us(&governor), 0, "no request has ended");
+        (0..40).for_each(|_| respond(&mut governor));
+        assert_eq!(delay_us(&governor), 15_999, "each of four, if the drive is never idle");
+        governor.delayed_drive(Nanos::from_ms(4));
+        respond(&mut governor);
+        governor.arrived(Instant::ORIGIN + Nanos::from_ms(20), 1);
+        respond(&mut governor);
+        assert_eq!(delay_us(&governor), 19_999, "one, if the drive is idle afterwards");
     }
 
     #[test]

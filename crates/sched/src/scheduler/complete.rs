@@ -49,6 +49,7 @@ impl Scheduler {
         if self.fill.is_some() && !cached {
             self.measure_fill_cost(&command, &done);
         }
+        self.note_timed(&command, &done, disk_time);
         let disk_time = if command.job.is_some() {
             self.background_done(&command, &done, disk_time, before)
         } else {

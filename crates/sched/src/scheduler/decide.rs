@@ -109,6 +109,9 @@ impl Scheduler {
     /// The next step.
     pub fn next(&mut self, now: Instant) -> Decision {
         self.advance(now);
+        if let Some(step) = self.next_timed() {
+            return step;
+        }
         if self.outstanding.len()
             >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
         {

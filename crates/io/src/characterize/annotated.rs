@@ -4,10 +4,8 @@
 use std::fmt::Write as _;
 
 use headtime_mechanics::DriveProfile;
-use headtime_probe::{Figure, Finding};
-
-use super::progress::clock;
-use super::summary::{check_line, uncertainty};
+use headtime_probe::{Figure, Finding, SelfCheck};
+use headtime_units::Nanos;
 
 /// `profile`, which is the finding's with its name, as TOML with comments. Reading it back gives
 /// the profile.
@@ -68,6 +66,44 @@ pub fn annotated(profile: &DriveProfile, finding: &Finding, drive: &str) -> Stri
     text
 }
 
+/// The self-check in a line.
+#[must_use]
+pub fn check_line(check: &SelfCheck) -> String {
+    let hits = if check.hits > 0 {
+        format!(" ({} more came from the cache)", check.hits)
+    } else {
+        String::new()
+    };
+    format!(
+        "of {} fresh random reads of 4 KiB{hits}, {:.1} % within 50 us, {:.1} % within 150 us, \
+            {:.1} % a turn off; median {:.1} us",
+        check.reads,
+        check.within_50_us * 100.0,
+        check.within_150_us * 100.0,
+        check.turn_missed * 100.0,
+        check.median_error_us,
+    )
+}
+
+/// The value of a figure and its error.
+#[must_use]
+pub fn uncertainty(figure: &Figure) -> String {
+    if figure.is_lower_bound {
+        format!("{:.6} or more", figure.value)
+    } else if figure.error.is_finite() {
+        format!("{:.6} ± {:.2e}", figure.value, figure.error)
+    } else {
+        format!("{:.6}, taken for granted rather than seen", figure.value)
+    }
+}
+
+/// Minutes and seconds.
+#[must_use]
+pub fn clock(span: Nanos) -> String {
+    let seconds = span.as_ns() / 1_000_000_000;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
 /// The table of the profile that a figure belongs to, by the first word that is known.
 fn section_of(figure: &Figure) -> String {
     let known = SECTIONS.iter().find(|(word, _)| figure.name.contains(word));
@@ -109,3 +145,14 @@ fn wrapped(text: &mut String, comment: &str) {
 }
 
 const WIDTH: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_minutes_and_seconds() {
+        assert_eq!(clock(Nanos::from_ms(59_999)), "0:59");
+        assert_eq!(clock(Nanos::from_secs(1_200)), "20:00");
+    }
+}
