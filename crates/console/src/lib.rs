@@ -2,6 +2,7 @@
 //! figures of a run, the live view, signals, and the failure that ends a command.
 
 pub mod arguments;
+pub mod characterization;
 pub mod drive_model;
 pub mod figures;
 pub mod logs;

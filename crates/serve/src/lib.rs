@@ -56,6 +56,7 @@
 mod alone;
 mod arrivals;
 mod auto_table;
+pub mod beside;
 pub mod config;
 mod connection;
 pub mod control;

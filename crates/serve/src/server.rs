@@ -19,13 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, NewFiles, OpenError};
+use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, ModelSource, NewFiles, OpenError};
 use headtime_nbd::server::TlsPolicy;
 use headtime_units::ByteSize;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::beside::{BesideClients, RememberedUse};
 use crate::config::{Config, Listen};
 use crate::connection::{Phase, Shared};
 use crate::control::{Answering, ControlHandler, ServerParts, answer_clients};
@@ -74,6 +75,7 @@ pub struct Server {
     orders: Arc<Volumes>,
     tuner: Arc<Tuner>,
     maps: Arc<MapKeeper>,
+    beside: Arc<BesideClients>,
     /// Saves the map periodically, if it is saved automatically.
     saver: Option<JoinHandle<()>>,
     /// Makes the control socket known on this machine.
@@ -230,6 +232,18 @@ impl Server {
             config.scans.clone(),
         ));
         let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
+        let uses = match &config.model {
+            ModelSource::Profile if config.profile.is_none() => RememberedUse::Yes,
+            _ => RememberedUse::Named,
+        };
+        let beside = Arc::new(BesideClients::open(
+            drive.handle(),
+            locator.to_string(),
+            contents.opened.drive,
+            config.state.path(default_state_directory(locator)).as_deref(),
+            Arc::clone(&scans),
+            uses,
+        ));
         let blocks = contents::blocks(&drive.handle(), config);
         let orders = Arc::new(Volumes::new(
             Arc::clone(&shared.disk),
@@ -259,6 +273,7 @@ impl Server {
             orders: Arc::clone(&orders),
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
+            beside: Arc::clone(&beside),
             exports: Arc::clone(&shared.exports),
         });
         status.settings_without_effect().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -266,6 +281,7 @@ impl Server {
         let server = ServerParts {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
+            beside: Arc::clone(&beside),
             volumes: Arc::clone(&orders),
             stats: Arc::clone(&stats),
             status: Arc::clone(&status),
@@ -362,6 +378,7 @@ impl Server {
             orders,
             tuner,
             maps,
+            beside,
             saver,
             _link: link,
             control,
@@ -489,6 +506,7 @@ impl Server {
             scans,
             orders,
             maps,
+            beside,
             saver,
             control,
             drive,
@@ -512,6 +530,7 @@ impl Server {
         // Nothing else writes any more, so the saved state of scans stays valid.
         orders.close();
         scans.close();
+        beside.close();
         // Take the map while the drive is open, and write it when the drive is safe.
         let map = maps.copy_for_last_save();
         // Closing the drive makes everything durable, and gives up a drive that hangs after a time

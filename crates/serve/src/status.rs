@@ -8,6 +8,7 @@ use headtime_sched::PolicySwitch;
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::beside::{BesideClients, BesideStatus};
 use crate::control::{ExtentStatus, disk_time, percent};
 use crate::export::{Export, Exports};
 use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
@@ -41,6 +42,9 @@ pub struct ServerStatus {
     /// The last relocation of sectors of a volume since the server started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relocation: Option<RelocationStatus>,
+    /// The characterization beside clients, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub characterization: Option<BesideStatus>,
     /// The measured growth of the mean response time of clients by scans, as a share.
     pub impact: f64,
     /// The largest such growth that is allowed.
@@ -220,6 +224,7 @@ pub(crate) struct StatusSource {
     pub(crate) orders: Arc<Volumes>,
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
+    pub(crate) beside: Arc<BesideClients>,
     pub(crate) exports: Arc<Exports>,
 }
 
@@ -250,6 +255,7 @@ impl StatusSource {
             .concat(),
             drive: self.drive(drive),
             scans: stats.scans.clone(),
+            characterization: self.beside.status(),
         }
     }
 

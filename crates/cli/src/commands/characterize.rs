@@ -1,11 +1,14 @@
-//! `headtime characterize`: measures a drive from outside by timed reads.
+//! `headtime characterize`: measures a drive from outside by timed reads, or has a server do so
+//! beside its clients (module `beside`).
+
+mod beside;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use headtime_io::characterize::{
     Ended, ProbedDrive, RunCounts, State, SubjectError, SubjectOptions,
 };
@@ -18,6 +21,7 @@ use headtime_units::Nanos;
 use crate::characterize::{
     CharacterizeOutput, CharacterizeReport, Cost, Showing, annotated, characterize, text,
 };
+use crate::commands::control::ServerChoice;
 use headtime_console::Failure;
 use headtime_console::logs::{self, Level};
 use headtime_console::output::{print, print_json};
@@ -28,15 +32,35 @@ use headtime_console::stop::Stop;
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Drive: a block device, an NBD URI, emulated:PROFILE?backing=FILE, simulated:PROFILE, or a
-    /// file
-    #[arg(value_name = "DRIVE", value_parser = locator)]
-    pub drive: Locator,
-    /// File for the profile
-    #[arg(short, long, value_name = "FILE", default_value = "characterized.toml")]
-    pub out: PathBuf,
+    /// file; with --beside, the drive of the server
+    #[arg(value_name = "DRIVE", value_parser = locator, required_unless_present = "beside")]
+    pub subject: Option<Locator>,
+    /// File for the profile [default: characterized.toml; with --beside: none]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Have the running server of the drive characterize it beside its clients
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ACTION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "start"
+    )]
+    pub beside: Option<BesideAction>,
+    /// Server to address with --beside
+    #[command(flatten)]
+    pub server: ServerChoice,
+    /// With --beside: write the profile only, and keep the drive model in use
+    #[arg(long, requires = "beside")]
+    pub keep_model: bool,
+    /// With --beside: maximum increase of the clients' mean response time, which scans have too,
+    /// such as 1% [default: that of the server]
+    #[arg(long, value_name = "SHARE", requires = "beside")]
+    pub max_impact: Option<String>,
     /// HTML page to write: zones, rate, skews, seek curve, slips and accuracy as pictures
     #[cfg(feature = "lab")]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "beside")]
     pub report: Option<PathBuf>,
     /// Maximum drive time in seconds [default: 300 up to 20 GB, up to 1200 for larger drives]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
@@ -52,14 +76,14 @@ pub struct Arguments {
     pub name: Option<String>,
     /// Run an emulated drive in virtual time: the same drive without the waiting; a simulated drive
     /// always does
-    #[arg(long = "virtual")]
+    #[arg(long = "virtual", conflicts_with = "beside")]
     pub in_virtual_time: bool,
     /// Measure a device that is mounted or otherwise in use; reads do no harm, but other users
     /// disturb the times
-    #[arg(long)]
+    #[arg(long, conflicts_with = "beside")]
     pub in_use: bool,
     /// Rewrite sectors with the bytes they hold to measure write times; prompts before it begins
-    #[arg(long)]
+    #[arg(long, conflicts_with = "beside")]
     pub allow_writes: bool,
     /// Answer yes to the prompt of --allow-writes
     #[arg(long, requires = "allow_writes")]
@@ -82,7 +106,26 @@ pub struct Arguments {
     pub log: Level,
 }
 
+/// The actions on a characterization beside clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BesideAction {
+    /// Start it
+    Start,
+    /// Stop its reads until it is resumed
+    Pause,
+    /// Continue a paused or failed one
+    Resume,
+    /// End it and remove its state
+    Cancel,
+    /// Show its progress or result
+    Status,
+}
+
 impl Arguments {
+    fn out(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new("characterized.toml"))
+    }
+
     fn existing(&self) -> Existing {
         if self.force { Existing::Replace } else { Existing::Keep }
     }
@@ -94,7 +137,7 @@ fn outputs(arguments: &Arguments) -> impl Iterator<Item = &Path> {
     let page = arguments.report.as_deref();
     #[cfg(not(feature = "lab"))]
     let page = None;
-    [Some(arguments.out.as_path()), page].into_iter().flatten()
+    [Some(arguments.out()), page].into_iter().flatten()
 }
 
 fn locator(text: &str) -> Result<Locator, LocatorError> {
@@ -107,6 +150,15 @@ fn locator(text: &str) -> Result<Locator, LocatorError> {
 /// See [`Failure`]; the messages say whether a state is left and how to go on.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     logs::start(arguments.log);
+    if let Some(action) = arguments.beside {
+        return beside::run(arguments, action);
+    }
+    let drive = arguments.subject.as_ref().filter(|_| !arguments.server.is_named());
+    let drive = drive.ok_or_else(|| {
+        Failure::Usage(anyhow!(
+            "--control, --drive and --config name a server; add --beside, or name the drive alone"
+        ))
+    })?;
     let name = name(arguments)?;
     if let Some(there) = outputs(arguments).find(|path| path.exists() && !arguments.force) {
         return Err(Failure::Usage(anyhow!(
@@ -122,7 +174,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         raw: RawOptions { kernel_knobs: arguments.kernel_knobs, ..RawOptions::default() },
         ..SubjectOptions::default()
     };
-    let subject = ProbedDrive::open(&arguments.drive, &options).map_err(open_failure)?;
+    let subject = ProbedDrive::open(drive, &options).map_err(open_failure)?;
     for notice in subject.notices() {
         eprintln!("headtime: {notice}");
     }
@@ -180,7 +232,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Err(error) = state.remove() {
         eprintln!("headtime: {error}; it is of no use any more");
     }
-    let out = profile.as_ref().map(|_| arguments.out.display().to_string());
+    let out = profile.as_ref().map(|_| arguments.out().display().to_string());
     let answer = CharacterizeOutput::of(&drive, &finding, profile.as_ref(), out, cost);
     if arguments.json {
         print_json(&answer)?
@@ -268,7 +320,7 @@ fn state_path(arguments: &Arguments) -> PathBuf {
     match &arguments.resume {
         Some(Some(named)) => named.clone(),
         _ => {
-            let mut name = arguments.out.clone().into_os_string();
+            let mut name = arguments.out().as_os_str().to_owned();
             name.push(".state");
             PathBuf::from(name)
         }
@@ -321,7 +373,7 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
         ))),
         None => {
             let stem =
-                arguments.out.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+                arguments.out().file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
             let name: String = stem.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
             Ok(if name.is_empty() { "characterized".to_owned() } else { name })
         }
@@ -382,7 +434,7 @@ fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> a
             "the written profile reads back differently; a defect of headtime, please report it"
         ));
     }
-    let out = &arguments.out;
+    let out = arguments.out();
     write_atomically(out, arguments.existing(), |mut file| file.write_all(toml.as_bytes()))
         .with_context(|| format!("cannot write {}", out.display()))
 }
@@ -404,6 +456,11 @@ time at the most, a larger one up to twenty; a simulated one seconds.
 Ctrl-C saves and ends with code 130; a run that was killed has lost a few seconds: the same \
 command with --resume goes on.
 
+With --beside a running server reads in idle time, and in time that it saves under its bound on \
+the impact on clients; the drive model in use is refined by the result. The command returns at \
+once; headtime status shows the progress. It takes hours beside busy clients, and goes on after a \
+restart of the server.
+
 Exit codes: 0 the profile is written and reliable; 1 it was tried and went wrong; 2 the arguments \
 are not valid; 3 the profile is written but not reliable, or there is none because this is no \
 rotating drive or none that was understood; 130 stopped in the middle.
@@ -411,4 +468,6 @@ rotating drive or none that was understood; 130 stopped in the middle.
 Examples:
   headtime characterize /dev/disk/by-id/ata-… -o disk.toml
   headtime characterize 'nbd+unix:///disk0?socket=/run/nbd.sock' -o disk.toml
+  headtime characterize --beside --drive /dev/disk/by-id/ata-… -o /var/tmp/disk.toml
+  headtime characterize --beside=pause
   headtime characterize simulated:atlas10k -o atlas.toml && headtime sim --drive atlas.toml";

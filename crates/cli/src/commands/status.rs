@@ -8,6 +8,7 @@ use crate::commands::control::{ServerChoice, ask};
 use crate::commands::get;
 use crate::commands::volume::{extents_text, relocation_text};
 use headtime_console::Failure;
+use headtime_console::characterization;
 use headtime_console::figures::show_bytes;
 use headtime_console::map;
 use headtime_console::output::{columns, print, print_json};
@@ -89,6 +90,7 @@ fn text(status: &ServerStatus) -> String {
     for scan in &status.scans {
         text.push_str(&format!("scan: {}\n", headtime_console::scans::line(scan)));
     }
+    text.extend(status.characterization.as_ref().map(characterization::text));
     text
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{ErrorReply, bad_request};
+use crate::beside::BesideClients;
 use crate::maps::MapKeeper;
 use crate::reload::Reloader;
 use crate::scans::Scans;
@@ -22,6 +23,7 @@ pub(crate) struct ControlHandler {
 pub(crate) struct ServerParts {
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
+    pub(crate) beside: Arc<BesideClients>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) status: Arc<StatusSource>,

@@ -19,6 +19,7 @@
 //! [`MAX_CONNECTIONS`] connections are open. A connection that sends nothing, or reads no answer,
 //! for 30 s is closed.
 
+mod beside_verbs;
 mod client;
 mod explain_verb;
 mod handler;
@@ -29,6 +30,7 @@ mod top_verb;
 mod verbs;
 mod volume_verbs;
 
+pub use beside_verbs::ResumeBeside;
 pub use client::{ControlClient, ControlError};
 pub use explain_verb::{ExplainAnswer, ExplainArguments, ExplainedRequest};
 pub(crate) use handler::{ControlHandler, ServerParts};
@@ -46,6 +48,7 @@ pub use volume_verbs::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::beside::BesideError;
 use crate::maps::MapOrderError;
 use crate::reload::ReloadError;
 use crate::scans::ScanError;
@@ -164,6 +167,12 @@ impl From<TuneError> for ErrorReply {
 
 impl From<MapOrderError> for ErrorReply {
     fn from(error: MapOrderError) -> Self {
+        Self::of(&error, error.is_bad_request())
+    }
+}
+
+impl From<BesideError> for ErrorReply {
+    fn from(error: BesideError) -> Self {
         Self::of(&error, error.is_bad_request())
     }
 }

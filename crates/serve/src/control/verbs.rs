@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use super::server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
 use super::{
     ControlHandler, ControlRequest, ErrorReply, ErrorReplyKind, TopSample, VERSION, bad_request,
-    scan_verbs, volume_verbs,
+    beside_verbs, scan_verbs, volume_verbs,
 };
+use crate::beside::{BesideClients, BesideError};
 use crate::maps::MapOrderError;
 use crate::tuner::SetTunables;
 
@@ -107,6 +108,19 @@ pub const VERBS: &[ControlVerb] = &[
         let LoadMap { from, merge } = arguments.parse()?;
         to_json(&handler.server()?.maps.load(&from, merge)?)
     }),
+    verb("characterize.start", "characterize the drive beside its clients", beside_verbs::start),
+    verb("characterize.pause", "stop its reads until it is resumed", |handler, arguments| {
+        beside_verbs::change(handler, arguments, BesideClients::pause)
+    }),
+    verb("characterize.resume", "resume a paused or failed one", beside_verbs::resume),
+    verb("characterize.cancel", "end it and remove its state", |handler, arguments| {
+        beside_verbs::change(handler, arguments, BesideClients::cancel)
+    }),
+    verb("characterize.status", "show its progress or result", |handler, arguments| {
+        beside_verbs::change(handler, arguments, |beside| {
+            beside.status().ok_or(BesideError::NotThere)
+        })
+    }),
     verb(
         "tls.reload",
         "read certificates, key and revocation lists again",
@@ -175,7 +189,7 @@ impl Arguments {
         parse_arguments(self.verb, self.value)
     }
 
-    fn none(&self) -> Result<(), ErrorReply> {
+    pub(super) fn none(&self) -> Result<(), ErrorReply> {
         if self.value.is_null() || self.value.as_object().is_some_and(serde_json::Map::is_empty) {
             return Ok(());
         }
