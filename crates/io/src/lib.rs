@@ -42,7 +42,7 @@
 //!    `request`, `snapshot`.
 //! 2. Block devices and their settings: `block_device`, `kernel_settings`, and the errors of NBD
 //!    servers and backing files.
-//! 3. Opening: `open_error`, `profile`, `map_file`, `believed`, `options`.
+//! 3. Opening: `open_error`, `profile`, `map_file`, `shared_map`, `believed`, `options`.
 //! 4. `backend`: the drives themselves. [`characterize`] uses them without an engine.
 //! 5. `engine`: the scheduler and the backend of one drive, and the mailbox in front of them.
 //! 6. `drive`: [`Drive`], [`DriveHandle`] and what a handle returns.
@@ -80,6 +80,7 @@ mod power;
 mod profile;
 mod request;
 mod service_parts;
+mod shared_map;
 mod shingling;
 mod sidecar;
 mod snapshot;
@@ -140,6 +141,7 @@ pub use options::{
 pub use power::PowerState;
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 pub use service_parts::ServiceParts;
+pub use shared_map::{ExchangeMode, FileVersion, MapExchange, exchange_map};
 pub use sidecar::SidecarError;
 pub use snapshot::{
     DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState,

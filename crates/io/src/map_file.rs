@@ -7,8 +7,10 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use headtime_belief::maps::{KeptMap, KeptMapError};
+use headtime_belief::matrix::RestoreError;
 use headtime_units::ByteSize;
 
 use crate::files::{Existing, write_atomically};
@@ -64,6 +66,25 @@ pub enum MapFileError {
         /// The fault.
         error: Box<KeptMapError>,
     },
+    /// A shared map is of another drive, or in other cells or entries.
+    #[error("map {}: {error}", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// The difference.
+        error: RestoreError,
+    },
+    /// Another program has locked a shared map.
+    #[error(
+        "{}: another program has had it locked for {} s; the next save tries again; if that \
+            program hangs, end it",
+        path.display(),
+        LOCK_PATIENCE.as_secs()
+    )]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// Another program is saving there.
     #[error("{}: another program is writing it; wait, or give each its own file", path.display())]
     Busy {
@@ -90,7 +111,7 @@ impl MapFileError {
     /// Returns true if the request is at fault, not the system.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        !matches!(self, Self::Write { .. } | Self::Busy { .. })
+        !matches!(self, Self::Write { .. } | Self::Busy { .. } | Self::Locked { .. })
     }
 }
 
@@ -138,7 +159,7 @@ pub fn write_map(path: &Path, map: &KeptMap, existing: Existing) -> Result<u64, 
 }
 
 /// Writes `map` to `file` and returns the bytes.
-fn encode(map: &KeptMap, file: &File) -> io::Result<u64> {
+pub(crate) fn encode(map: &KeptMap, file: &File) -> io::Result<u64> {
     let mut to = BufWriter::with_capacity(1 << 20, file);
     let (mut bytes, mut failed) = (0, None);
     map.encode_in_pieces(|piece| {
@@ -151,6 +172,10 @@ fn encode(map: &KeptMap, file: &File) -> io::Result<u64> {
     to.flush()?;
     Ok(bytes)
 }
+
+/// The maximum time to wait for other servers that share a map: a multiple of the time that one
+/// needs with a map of 400 MB (guess).
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
         "sys",
     ],
     &["block_device", "kernel_settings", "nbd_error", "power", "sidecar"],
-    &["map_file", "model", "open_error", "options", "profile", "tuning"],
+    &["map_file", "model", "open_error", "options", "profile", "shared_map", "tuning"],
     &["backend"],
     &["characterize", "engine"],
     &["drive"],

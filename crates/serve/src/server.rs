@@ -262,7 +262,7 @@ impl Server {
             contents.opened.drive,
         );
         let tuner = Arc::new(Tuner::of(drive.handle(), configured, begun));
-        let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving));
+        let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving, config.map_sharing));
         let saver =
             maps.saves_every().map(|every| runtime.spawn(save_maps(Arc::clone(&maps), every)));
         let status = Arc::new(StatusSource {

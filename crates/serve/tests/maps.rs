@@ -430,3 +430,74 @@ fn a_compact_map_begins_with_the_profile_or_needs_the_speed() {
         .to_string();
     assert!(idle.contains("model = \"profile\" uses none"), "{idle}");
 }
+
+/// As [`matrix`], with a file that it shares with other servers and saves every second.
+fn shared_matrix(file: &Path) -> String {
+    matrix(file).replace("[map]\n", "[map]\nshared = true\nsave = \"1s\"\n")
+}
+
+#[test]
+fn two_servers_learn_one_map_and_kills_damage_nothing_and_block_nobody() {
+    let (one, other) = (Sandbox::with_tiny_drive(), Sandbox::with_tiny_drive());
+    let file = one.path("shared.map");
+    let (server, second) = (one.serve(&shared_matrix(&file)), other.serve(&shared_matrix(&file)));
+    read(&one, 160);
+    let learned = known(&server.maps().show().expect("it uses a map"));
+    assert!(learned > 10, "{learned} pairs");
+    server.maps().save(None, false).expect("the map is shared");
+    second.maps().save(None, false).expect("the map is shared");
+    assert!(known(&second.maps().show().expect("it uses a map")) >= learned);
+    let kept = second.maps().kept().expect("it uses a map");
+    assert!(kept.received_pairs >= Some(learned) && kept.save_failed.is_none(), "{kept:?}");
+    end(second);
+    end(server);
+    let complete = in_file(&file);
+    assert!(complete >= learned);
+
+    // One learns, saves every second and is killed at any moment, while another one exchanges.
+    let second = other.serve(&shared_matrix(&file));
+    for round in 0..4_u64 {
+        let spawned = one.spawn(&shared_matrix(&file));
+        let began = std::time::Instant::now();
+        while began.elapsed() < Duration::from_millis(900 + 97 * round) {
+            read(&one, 24);
+        }
+        spawned.kill_9();
+        assert!(in_file(&file) >= complete, "it is whole and nothing is lost");
+        second.maps().save(None, false).expect("the lock of a killed server is free");
+    }
+    // A damaged file is refused and left as it is, and the server goes on.
+    let mut damaged = std::fs::read(&file).expect("it is there");
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(&file, &damaged).expect("the folder is ours");
+    let refused = second.maps().save(None, false).expect_err("it is damaged").to_string();
+    assert!(refused.contains("damaged") && refused.contains("shared.map"), "{refused}");
+    let failed = second.maps().kept().expect("it uses a map").save_failed;
+    assert!(failed.is_some_and(|failed| failed.contains("damaged")));
+    read(&other, 8);
+    end(second);
+    assert_eq!(std::fs::read(&file).expect("it is there"), damaged);
+}
+
+#[test]
+fn a_map_is_shared_only_by_a_matrix_with_a_file_that_is_saved() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let shared = shared_matrix(&sandbox.path("shared.map"));
+    for (config, expected) in [
+        (
+            shared.replace("save = \"1s\"", "save = \"never\""),
+            "save = \"never\" cannot be combined",
+        ),
+        (shared.replace("\"1s\"", "\"1s\"\ncount_samples = true"), "count_samples = true cannot"),
+        (
+            matrix(Path::new(""))
+                .replace("matrix:", "matrix")
+                .replace("[map]", "[map]\nshared = true"),
+            "needs a matrix with a file, but model is \"matrix\"",
+        ),
+    ] {
+        let error = sandbox.config(&config).check().expect_err("a contradiction").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

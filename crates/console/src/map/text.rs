@@ -127,6 +127,9 @@ pub fn kept_text(kept: &MapFileStatus) -> String {
             text.push_str(&format!("saved in {}, {begun}\n", file.display()));
         }
     }
+    if let Some(pairs) = kept.received_pairs {
+        text.push_str(&format!("shared with other servers, {pairs} pairs received from them\n"));
+    }
     if let Some(ignored) = &kept.ignored {
         text.push_str(&format!("settings without effect on a restored map: {ignored}\n"));
     }
@@ -176,6 +179,7 @@ mod tests {
             file: Some("a.map".into()),
             restored: false,
             ignored: None,
+            received_pairs: None,
             refused: None,
             saved_seconds_ago: None,
             save_failed: None,

@@ -7,7 +7,7 @@ use headtime_belief::matrix::{Directions, EntryBits, WhenFull};
 use headtime_config::{Key, Value};
 
 use super::Config;
-use crate::maps::MapSaving;
+use crate::maps::{MapSaving, MapSharing};
 
 /// The keys of `[map]`: settings of the latency map that models the drive.
 pub const MAP_KEYS: &[Key<Config>] = &[
@@ -122,6 +122,17 @@ pub const MAP_KEYS: &[Key<Config>] = &[
                 }
             };
             Ok(())
+        },
+    },
+    Key {
+        name: "shared",
+        takes: "true or false",
+        summary: "matrix with a file: share the file with the servers of other drives of this \
+            model; each save merges both maps, for each pair the worse time",
+        default: "false",
+        set: |config, value| {
+            let of = |flag| if flag { MapSharing::Shared } else { MapSharing::Own };
+            value.boolean().map(|flag| config.map_sharing = of(flag))
         },
     },
 ];

@@ -38,18 +38,18 @@ mod trial;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use headtime_belief::maps::MapSettings;
+use headtime_belief::maps::{MapKind, MapSettings};
 use headtime_config::{TextError, Value, ValueErrors, set, set_pair};
 use headtime_io::{
-    CommandTimeout, KernelKnobs, Locator, ModelSource, PolicyChoice, ProfileSource, RawOptions,
-    WriteCache,
+    CommandTimeout, KernelKnobs, Locator, MapStart, ModelSource, PolicyChoice, ProfileSource,
+    RawOptions, WriteCache,
 };
 use headtime_nbd::server::TlsPolicy;
 use headtime_sched::{TUNABLES, Tunables};
 use headtime_units::{ByteSize, Share};
 
 use crate::http::HttpEndpoint;
-use crate::maps::MapSaving;
+use crate::maps::{MapSaving, MapSharing};
 use crate::scans::StartScan;
 use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
@@ -87,6 +87,8 @@ pub struct Config {
     pub map: MapSettings,
     /// The times at which the map is saved to its file.
     pub map_saving: MapSaving,
+    /// The other users of that file.
+    pub map_sharing: MapSharing,
     /// Any setting of a map is present.
     pub map_named: bool,
     /// Settings of the kernel and the drive, for a block device.
@@ -464,7 +466,24 @@ impl Config {
                     model = \"compact\" or \"matrix\", or leave [map] out"
                     .to_owned(),
             ),
-            _ => None,
+            _ if self.map_sharing == MapSharing::Own => None,
+            ModelSource::Map { kind: MapKind::Matrix, start: MapStart::File(_) } => {
+                let (setting, instead) = match self.map_saving {
+                    MapSaving::Never => ("save = \"never\"", "save = \"10min\""),
+                    _ if self.map.matrix.count_samples => {
+                        ("count_samples = true", "count_samples = false")
+                    }
+                    _ => return None,
+                };
+                Some(format!(
+                    "map: {setting} cannot be combined with shared = true, which merges the map \
+                        with its file again and again; set {instead}, or leave shared out"
+                ))
+            }
+            model => Some(format!(
+                "map: shared = true needs a matrix with a file, but model is \"{model}\"; set \
+                    model = \"matrix:FILE\", or leave shared out"
+            )),
         }
     }
 

@@ -322,8 +322,8 @@ fn every_key_has_its_documented_default() {
         (key.set)(&mut config, &Value::flag(key.name, key.default)).unwrap();
     }
     assert_eq!(
-        (config.map, config.map_saving),
-        (Config::default().map, Config::default().map_saving)
+        (config.map, config.map_saving, config.map_sharing),
+        (Config::default().map, Config::default().map_saving, Config::default().map_sharing)
     );
     let policy = SERVER_KEYS.iter().find(|key| key.name == "policy").unwrap();
     assert_eq!(policy.default, Config::default().policy.name());

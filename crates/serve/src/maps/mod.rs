@@ -11,9 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_belief::maps::{BeginError, KeptMap};
+use headtime_belief::matrix::SharedMatrix;
 use headtime_io::files::Existing;
 use headtime_io::{
-    DriveHandle, LoadMapError, MapFileError, MapLoad, MapLoading, NoMap, read_map, write_map,
+    DriveHandle, ExchangeMode, FileVersion, LoadMapError, MapExchange, MapFileError, MapLoad,
+    MapLoading, NoMap, RunningMap, exchange_map, read_map, write_map,
 };
 use headtime_units::ByteSize;
 use serde::{Deserialize, Serialize};
@@ -40,10 +42,21 @@ impl Default for MapSaving {
     }
 }
 
+/// The users of a map's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapSharing {
+    /// This server alone: a save replaces the file.
+    #[default]
+    Own,
+    /// Servers of other drives of the model, too: a save merges the map with the file.
+    Shared,
+}
+
 /// Saves, loads and shows the map of a running drive.
 pub struct MapKeeper {
     drive: DriveHandle,
     saving: MapSaving,
+    sharing: MapSharing,
     /// Serializes saves, so that an older map never replaces a newer one.
     writing: Mutex<()>,
     last: Mutex<SaveState>,
@@ -57,6 +70,10 @@ struct SaveState {
     failed: Option<String>,
     /// This program has written the map's own file, so it no longer has the refused content.
     own_written: bool,
+    /// The version of a shared file at the last exchange.
+    version: Option<FileVersion>,
+    /// The pairs that became known or longer by entries of other servers.
+    received: u64,
 }
 
 /// The result of saving a map.
@@ -107,6 +124,10 @@ pub struct MapFileStatus {
     pub ignored: Option<String>,
     /// The time since the last save to any file.
     pub saved_seconds_ago: Option<f64>,
+    /// The pairs that became known or longer by the entries of other servers; `None` for a file of
+    /// this server alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub received_pairs: Option<u64>,
     /// The reason why the last save failed.
     pub save_failed: Option<String>,
 }
@@ -152,8 +173,9 @@ impl MapOrderError {
 }
 
 impl MapKeeper {
-    pub(crate) fn new(drive: DriveHandle, saving: MapSaving) -> Self {
-        let keeper = Self { drive, saving, writing: Mutex::default(), last: Mutex::default() };
+    pub(crate) fn new(drive: DriveHandle, saving: MapSaving, sharing: MapSharing) -> Self {
+        let (writing, last) = (Mutex::default(), Mutex::default());
+        let keeper = Self { drive, saving, sharing, writing, last };
         keeper.check_directory();
         keeper
     }
@@ -195,6 +217,7 @@ impl MapKeeper {
             refused: model.refused.clone().filter(|_| !last.own_written),
             ignored: model.ignored.clone(),
             saved_seconds_ago: last.saved.as_ref().map(|(at, _)| at.elapsed().as_secs_f64()),
+            received_pairs: (self.sharing == MapSharing::Shared).then_some(last.received),
             save_failed: last.failed.clone(),
         })
     }
@@ -218,7 +241,11 @@ impl MapKeeper {
             Some(path) => path,
         };
         let samples = self.drive.snapshot().belief.samples;
-        let map = self.drive.map()?.keep();
+        let running = self.drive.map()?;
+        if let (Some(_), RunningMap::Matrix(matrix)) = (self.shared_file(path), &running) {
+            return self.exchange(path, matrix, samples, ExchangeMode::ReadAndWrite);
+        }
+        let map = running.keep();
         // Its own file needs no `force`, unless it was refused at the start.
         let replace =
             force || (Some(path) == own && (model.refused.is_none() || self.lock().own_written));
@@ -266,11 +293,14 @@ impl MapKeeper {
     pub(crate) fn save_automatically(&self) {
         let Some(path) = self.own_file() else { return };
         let samples = self.drive.snapshot().belief.samples;
+        if self.shared_file(&path).is_some() {
+            return self.exchange_automatically(&path, samples);
+        }
         if self.lock().saved.is_some() && samples == self.lock().samples {
             return;
         }
         match self.drive.map() {
-            Ok(map) => self.write_or_log(&path, &map.keep(), samples),
+            Ok(map) => log(self.write(&path, &map.keep(), true, samples)),
             Err(error) => tracing::warn!("the latency map is not saved: {error}"),
         }
     }
@@ -290,13 +320,68 @@ impl MapKeeper {
 
     /// Saves the copied map.
     pub(crate) fn save_last(&self, last: &MapCopy) {
-        self.write_or_log(&last.path, &last.map, last.samples);
+        match &last.map {
+            KeptMap::Matrix(map) if self.shared_file(&last.path).is_some() => {
+                let (map, mode) = (SharedMatrix::new((**map).clone()), self.mode(last.samples));
+                log(self.exchange(&last.path, &map, last.samples, mode));
+            }
+            map => log(self.write(&last.path, map, true, last.samples)),
+        }
     }
 
-    fn write_or_log(&self, path: &Path, map: &KeptMap, samples: u64) {
-        if let Err(error) = self.write(path, map, true, samples) {
-            tracing::warn!("the latency map is not saved: {error}");
+    /// Exchanges entries with a shared file, unless neither side has changed since the last time.
+    fn exchange_automatically(&self, path: &Path, samples: u64) {
+        let mode = self.mode(samples);
+        let version = FileVersion::of(path);
+        if mode == ExchangeMode::Read && version.is_some() && version == self.lock().version {
+            return;
         }
+        match self.drive.map() {
+            Ok(RunningMap::Matrix(map)) => log(self.exchange(path, &map, samples, mode)),
+            Ok(RunningMap::Compact(_)) => {}
+            Err(error) => tracing::warn!("the latency map is not saved: {error}"),
+        }
+    }
+
+    /// Without new observations there is nothing to write. Otherwise servers that rest would
+    /// replace each other's file for ever.
+    fn mode(&self, samples: u64) -> ExchangeMode {
+        if samples == self.lock().samples { ExchangeMode::Read } else { ExchangeMode::ReadAndWrite }
+    }
+
+    fn exchange(
+        &self,
+        path: &Path,
+        map: &SharedMatrix,
+        samples: u64,
+        mode: ExchangeMode,
+    ) -> Result<MapSaved, MapOrderError> {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = self.drive.model();
+        let memory = model.map.as_ref().ok_or(NoMap::NoMapModel { by: model.by })?.memory;
+        let exchanged = exchange_map(path, map, memory, mode);
+        let mut last = self.lock();
+        match exchanged {
+            Ok(MapExchange { merged, bytes, version }) => {
+                let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+                let saved = MapSaved { file: path.to_owned(), bytes: bytes.unwrap_or(size) };
+                last.received += merged.new + merged.raised;
+                last.saved = Some((Instant::now(), saved.clone()));
+                (last.samples, last.failed, last.own_written) = (samples, None, true);
+                last.version = version;
+                Ok(saved)
+            }
+            Err(error) => {
+                last.failed = Some(error.to_string());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// `path`, if it is the file that is shared.
+    fn shared_file<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        let own = self.drive.model().file.as_deref() == Some(path);
+        (own && self.sharing == MapSharing::Shared && self.own_file().is_some()).then_some(path)
     }
 
     fn write(
@@ -315,12 +400,8 @@ impl MapKeeper {
                 let saved = MapSaved { file: path.to_owned(), bytes };
                 let own_written =
                     last.own_written || self.drive.model().file.as_deref() == Some(path);
-                *last = SaveState {
-                    saved: Some((Instant::now(), saved.clone())),
-                    samples,
-                    failed: None,
-                    own_written,
-                };
+                last.saved = Some((Instant::now(), saved.clone()));
+                (last.samples, last.failed, last.own_written) = (samples, None, own_written);
                 Ok(saved)
             }
             Err(error) => {
@@ -339,6 +420,12 @@ impl MapKeeper {
 
     fn lock(&self) -> MutexGuard<'_, SaveState> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn log(saved: Result<MapSaved, MapOrderError>) {
+    if let Err(error) = saved {
+        tracing::warn!("the latency map is not saved: {error}");
     }
 }
 
