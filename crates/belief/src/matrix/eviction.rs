@@ -158,8 +158,7 @@ impl Eviction {
 }
 
 /// Uses of a candidate, while a cell is not used once, after which it gets that cell's row (guess:
-/// of two equally busy cells, one is used 24 times in a row in one of 16 million cases; with 16
-/// times, chance replaced cells in the test below).
+/// of two equally busy cells, one is used 24 times in a row in one of 16 million cases).
 const USES: u32 = 24;
 /// Rows looked at per observation: 64 loads from memory in sequence (guess).
 const LOOKED: u32 = 64;
