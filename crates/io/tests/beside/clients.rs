@@ -1,13 +1,11 @@
-//! Characterizing a simulated drive beside simulated clients, in virtual time: the scheduler, the
-//! drive model and the loop of the real program, with the seed of everything drawn.
-
-#![cfg(all(feature = "characterize", feature = "simulation"))]
+//! A simulated drive with its scheduler and clients that think, and its characterization beside
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-use headtime_belief::{LinearBelief, of_profile};
+use headtime_belief::LinearBelief;
 use headtime_io::characterize::{BesideDrive, BesideProgress, characterize_beside};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_probe::{DriveSharing, Finding, Probe, ProbeSettings};
@@ -29,10 +27,10 @@ const BEFORE: Nanos = Nanos::from_secs(3_600);
 
 /// Clients that read 8 KiB at random and think in between, for an exponential time.
 #[derive(Clone, Copy)]
-struct Load {
-    clients: u64,
-    think: Nanos,
-    max_impact: f64,
+pub(crate) struct Load {
+    pub(crate) clients: u64,
+    pub(crate) think: Nanos,
+    pub(crate) max_impact: f64,
 }
 
 /// A simulated drive with its scheduler and clients.
@@ -205,21 +203,20 @@ impl BesideDrive for Company {
     }
 }
 
-struct Characterized {
-    finding: Finding,
-    progress: BesideProgress,
-    hours: f64,
-    alone_ms: f64,
-    beside_ms: f64,
-    requests_per_second: f64,
-    longest_ms: f64,
-    reported: f64,
-    measured: Option<(f64, f64, f64)>,
+pub(crate) struct Characterized {
+    pub(crate) finding: Finding,
+    pub(crate) progress: BesideProgress,
+    pub(crate) hours: f64,
+    pub(crate) alone_ms: f64,
+    pub(crate) beside_ms: f64,
+    pub(crate) requests_per_second: f64,
+    pub(crate) longest_ms: f64,
+    pub(crate) reported: f64,
+    pub(crate) measured: Option<(f64, f64, f64)>,
 }
 
 /// Characterizes a drive of the catalog beside a load.
-fn characterized(
-    name: &str,
+pub(crate) fn characterized(
     truth: DriveTruth,
     belief: Box<dyn Belief + Send>,
     load: Load,
@@ -245,24 +242,8 @@ fn characterized(
     company.others_between = 0;
     let began = company.now;
     let mut probe = Probe::new(settings);
-    let mut stage = probe.stage();
-    let verbose = std::env::var_os("VERBOSE").is_some();
     let mut progress = BesideProgress::default();
-    let mut watch = |probe: &Probe, progress: &BesideProgress| {
-        if probe.stage() != stage {
-            if verbose {
-                eprintln!(
-                    "{name}: {:?} after {} reads, {} disturbed, {:.1} %",
-                    stage,
-                    progress.reads,
-                    progress.disturbed,
-                    probe.progress() * 100.0
-                );
-            }
-            stage = probe.stage();
-        }
-        ControlFlow::Continue(())
-    };
+    let mut watch = |_: &Probe, _: &BesideProgress| ControlFlow::Continue(());
     characterize_beside(&mut company, &mut probe, &mut progress, &mut watch)
         .expect("a simulated drive stays");
     let report = company.scheduler.fill_report();
@@ -280,7 +261,7 @@ fn characterized(
 }
 
 impl Characterized {
-    fn print(&self, name: &str) {
+    pub(crate) fn print(&self, name: &str) {
         let within =
             self.finding.check.as_ref().map(|check| {
                 (check.reads, check.within_50_us * 100.0, check.within_150_us * 100.0)
@@ -307,74 +288,10 @@ impl Characterized {
     }
 }
 
-fn drive(name: &str) -> DriveProfile {
+pub(crate) fn drive(name: &str) -> DriveProfile {
     catalog::load(name).expect("a profile that ships")
 }
 
-fn distance(profile: &DriveProfile) -> Box<dyn Belief + Send> {
+pub(crate) fn distance(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(LinearBelief::new(profile.capacity()))
-}
-
-#[test]
-fn a_drive_is_characterized_beside_clients_as_exactly_as_alone_and_within_the_bound() {
-    let profile = drive("cheetah10k7@nocache");
-    let truth = DriveTruth::nominal(&profile, 1).expect("a drive");
-    let load = Load { clients: 2, think: Nanos::from_ms(250), max_impact: 0.01 };
-    let found = characterized("cheetah10k7", truth, distance(&profile), load, None, 1);
-    found.print("two clients that think 250 ms");
-    assert!(found.finding.verdict.is_characterized());
-    let check = found.finding.check.as_ref().expect("it was checked");
-    assert!(check.within_50_us > 0.97, "{check:?}");
-    assert!(found.progress.disturbed > 0, "clients came between reads that belong together");
-    assert_eq!(found.progress.model_in_use.reads, 0, "distance predicts no times");
-    // The bound, and three standard errors of both means.
-    let growth = found.beside_ms / found.alone_ms - 1.0;
-    assert!(growth < 0.01 + 0.02, "{growth}");
-    assert!(found.reported < 0.0105, "{}", found.reported);
-}
-
-#[test]
-fn the_model_in_use_is_compared_by_the_reads_of_the_self_check() {
-    let profile = drive("cheetah10k7@nocache");
-    let load = Load { clients: 0, think: Nanos::from_ms(1), max_impact: 0.01 };
-    let compared = |truth: DriveTruth| {
-        let model = of_profile(&profile).expect("a valid profile");
-        let found = characterized("cheetah10k7", truth, model, load, None, 1);
-        let own = found.finding.check.as_ref().expect("it was checked").within_150_us;
-        (own, found.progress.model_in_use.share().expect("it was compared"))
-    };
-    let (own, in_use) = compared(DriveTruth::nominal(&profile, 1).expect("a drive"));
-    assert!(in_use > own - 0.02, "the model is the truth: {in_use}, found {own}");
-}
-
-/// `CASE=NAME,nominal|drawn,clients,think_ms,impact,seconds,seed cargo test -p headtime-io
-/// --release
-/// --test beside -- --ignored --nocapture`
-/// measures one case.
-#[test]
-#[ignore = "measures; takes minutes"]
-fn measure_one_case() {
-    let case = std::env::var("CASE").expect("CASE=NAME,kind,clients,think_ms,impact,seconds,seed");
-    let parts: Vec<&str> = case.split(',').collect();
-    let [name, kind, clients, think, impact, seconds, seed] = parts.as_slice() else {
-        panic!("{case}: expected seven parts")
-    };
-    let number = |text: &str| text.parse::<u64>().expect("a number");
-    let (profile, seed) = (drive(name), number(seed));
-    let truth = match *kind {
-        "nominal" => DriveTruth::nominal(&profile, seed),
-        _ => DriveTruth::draw(&profile, seed),
-    };
-    let load = Load {
-        clients: number(clients),
-        think: Nanos::from_ms(number(think)),
-        max_impact: impact.parse().expect("a share"),
-    };
-    let belief = match std::env::var("BELIEF").as_deref() {
-        Ok("profile") => of_profile(&profile).expect("a valid profile"),
-        _ => distance(&profile),
-    };
-    let seconds = Some(number(seconds)).filter(|seconds| *seconds > 0);
-    let found = characterized(name, truth.expect("a drive"), belief, load, seconds, seed);
-    found.print(&case);
 }
