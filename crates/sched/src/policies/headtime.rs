@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
+use self::drive_order::OrderTrials;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
@@ -78,6 +79,7 @@ struct Headtime {
     streams: StreamTurns,
     mean_response: MeanResponse,
     unhurried: Unhurried,
+    orders: OrderTrials,
     /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
     had_deadline: Option<Instant>,
@@ -174,6 +176,7 @@ impl Headtime {
             streams: StreamTurns::default(),
             mean_response: MeanResponse::default(),
             unhurried: Unhurried::default(),
+            orders: OrderTrials::default(),
             had_time: None,
             had_deadline: None,
             last_read: None,
@@ -411,6 +414,9 @@ impl Policy for Headtime {
         if finished.outcome == Outcome::Success && finished.request.op.moves_head() {
             self.mean_response.add(finished);
             self.unhurried.charge(finished);
+        }
+        if finished.outcome == Outcome::Success {
+            self.orders.finished(finished);
         }
         let streams = self.streams.streams();
         if !streams.is_of_slow_writer(&finished.request) {

@@ -17,8 +17,8 @@ fn at_random(id: u64, writes: u64) -> Request {
     if id.is_multiple_of(writes) { write(id, start, 1) } else { read(id, start, 1) }
 }
 
-/// A run of 300 requests with `held` of them held, and the maximum number of them at the drive in
-/// the second half.
+/// A run of 300 requests with `held` of them held, and the maximum number of them at the drive
+/// after the first 100.
 fn keep_held(
     mut setup: Setup,
     caches_writes: bool,
@@ -37,7 +37,7 @@ fn keep_held(
         session.pump();
         let sent = session.dispatched.iter().map(|command| command.requests.len()).sum::<usize>();
         let at_drive = sent - session.finished.len();
-        most = if next < 150 { at_drive } else { most.max(at_drive) };
+        most = if next < 100 { at_drive } else { most.max(at_drive) };
     }
     session.run_to_end();
     (session, most)

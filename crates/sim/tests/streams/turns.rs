@@ -495,6 +495,20 @@ fn random_clients_on_two_arms_lose_little_to_the_drive_s_own_queue() {
     }
 }
 
+/// Far from the reads, the drive destages one write of a full cache between any two of them.
+#[test]
+fn a_drive_whose_order_costs_twice_as_much_does_not_order() {
+    let streams = [
+        "{ clients = 2, size = '64KiB', range = '20%..30%' }",
+        "{ clients = 16, reads = 0.0, size = '4KiB', range = '88%..90%', think = '100ms' }",
+    ];
+    let rates_of = |policy| rates_under(policy, "nearline-20tb", &streams);
+    let (own, firmware) = (rates_of("headtime"), rates_of("firmware"));
+    for (own, firmware) in own.iter().zip(&firmware) {
+        assert!(*own > 1.9 * firmware, "{own} of {firmware}");
+    }
+}
+
 /// The drive orders them when it destages.
 #[test]
 fn writes_alone_are_as_fast_as_with_the_drive_s_own_queue() {
