@@ -11,7 +11,7 @@
 //! wake-up delays too, and the drive model has to cope with them. A late wake-up does not delay the
 //! mechanism of an emulated drive, which computes from its own times.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -472,7 +472,13 @@ impl Engine {
             }
             if let Some(active) = active {
                 let [submitted, sent] = active.marks;
-                self.slow.note(&finished, &at_drive, submitted, sent);
+                let whole = match active.part {
+                    None => Some(finished),
+                    Some(part) => self.divided.part_finished(part, &finished),
+                };
+                if let Some(whole) = whole {
+                    self.slow.note(&whole, &at_drive, submitted, sent);
+                }
                 active.finish(IoDone { finished: Some(finished), result });
             }
         }
@@ -657,7 +663,9 @@ impl Engine {
     fn snapshot(&self) -> DriveSnapshot {
         let taken = self.clock.now();
         let outstanding = self.scheduler.outstanding();
-        let at_drive: usize = outstanding.iter().map(|command| command.requests.len()).sum();
+        let at_drive = outstanding.iter().flat_map(|command| &command.requests);
+        let sent: HashSet<RequestId> = at_drive.map(|queued| queued.request.id).collect();
+        let queued = self.scheduler.held().saturating_sub(sent.len());
         DriveSnapshot {
             taken,
             policy: self.scheduler.policy_name(),
@@ -667,14 +675,9 @@ impl Engine {
             outstanding_most: self.scheduler.limits().outstanding,
             drive_model: self.drive_model,
             backend: self.backend.describe(),
-            queued: self.scheduler.held().saturating_sub(at_drive),
+            queued: queued.saturating_sub(self.divided.queued_beside_first(&sent)),
             outstanding: outstanding.len(),
-            accounts: self
-                .scheduler
-                .accounts()
-                .volumes()
-                .map(|(volume, account)| (volume, *account))
-                .collect(),
+            accounts: self.divided.accounts(self.scheduler.accounts()),
             shares: self.scheduler.shares().reports(taken).collect(),
             enforces_shares: self.scheduler.uses_shares(),
             belief: self.scheduler.belief_report(),

@@ -38,6 +38,21 @@ pub struct VolumeAccount {
     pub promises: PromiseCounts,
 }
 
+impl VolumeAccount {
+    /// Counts a finished request. Its disk time and the answer to its deadline are counted apart.
+    pub fn note(&mut self, finished: &Finished) {
+        match finished.outcome {
+            Outcome::Success => {
+                self.requests += 1;
+                self.sectors += finished.request.extent.len;
+            }
+            Outcome::Failed(_) => self.errors += 1,
+        }
+        self.deadline_requests += u64::from(finished.request.deadline.is_some());
+        self.deadline_misses += u64::from(finished.missed());
+    }
+}
+
 /// Requests that asked for a guarantee of their deadline, by the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromiseCounts {
@@ -152,16 +167,7 @@ impl Accounts {
     }
 
     pub(crate) fn note(&mut self, finished: &Finished) {
-        let account = self.account(finished.request.volume);
-        match finished.outcome {
-            Outcome::Success => {
-                account.requests += 1;
-                account.sectors += finished.request.extent.len;
-            }
-            Outcome::Failed(_) => account.errors += 1,
-        }
-        account.deadline_requests += u64::from(finished.request.deadline.is_some());
-        account.deadline_misses += u64::from(finished.missed());
+        self.account(finished.request.volume).note(finished);
     }
 
     /// The answers to the deadlines of one volume.

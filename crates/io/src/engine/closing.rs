@@ -2,6 +2,8 @@
 //! the drain timeout. The report to the caller that closed the drive counts the requests that were
 //! given up.
 
+use std::collections::HashSet;
+
 use headtime_sched::{Command, CommandId, Op};
 use headtime_units::Extent;
 use smallvec::SmallVec;
@@ -55,12 +57,14 @@ impl Engine {
         }
         let reason = if failed { IoError::EngineFailed } else { IoError::Closed };
         let synced = !failed && self.sync();
-        let given_up_at_drive = self.at_drive.requests().count();
+        // A divided request counts once, at the drive if any part of it is.
+        let at_drive: HashSet<_> = self.at_drive.requests().map(|id| self.whole_of(id)).collect();
         let at_rest = synced || (!failed && self.at_drive.is_empty());
         // After a fault in the engine, the scheduler's state may be inconsistent.
         let last = if failed { self.mailbox.last_snapshot() } else { self.snapshot() };
 
-        let mut given_up_queued = self.pending.len().saturating_sub(given_up_at_drive);
+        let held: HashSet<_> = self.pending.keys().map(|id| self.whole_of(*id)).collect();
+        let mut given_up_queued = held.difference(&at_drive).count();
         self.messages.clear();
         self.mailbox.take(&mut self.messages);
         for message in self.messages.drain(..) {
@@ -84,7 +88,7 @@ impl Engine {
             self.backend.abandon()
         }
         self.mailbox.show(last.clone());
-        DrainReport { given_up_queued, given_up_at_drive, synced, last }
+        DrainReport { given_up_queued, given_up_at_drive: at_drive.len(), synced, last }
     }
 
     /// Makes all written data durable within the drain timeout. The scheduler has no command at the

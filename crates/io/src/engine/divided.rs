@@ -7,18 +7,25 @@
 //! is guaranteed if that of each part is; if one part is refused, the whole is.
 //!
 //! Only reads and writes are divided: the bound on their bytes also bounds their parts.
+//!
+//! The scheduler counts each part as a request. Reports count the whole: its accounts have the
+//! parts subtracted and the whole added ([`DividedRequests::accounts`]). Example: a read with a
+//! deadline in three parts, of which one is late, counts as one request that missed its deadline.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
-use headtime_sched::{Finished, Op, Promise, Request, RequestId};
+use headtime_sched::{
+    Accounts, Finished, Op, Outcome, Promise, PromiseCounts, Request, RequestId, VolumeAccount,
+    VolumeId,
+};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 use smallvec::{SmallVec, smallvec};
 
 use super::Engine;
-use crate::engine::mailbox::{ActiveRequest, Callback, HeldPermit, lock};
+use crate::engine::mailbox::{ActiveRequest, Callback, HeldPermit, Part, lock};
 use crate::request::{IoDone, IoError};
 
 /// The division of requests, and those that are divided and not over.
@@ -28,12 +35,22 @@ pub(crate) struct DividedRequests {
     stripe: Option<Sectors>,
     parts_made: u64,
     wholes: Arc<Mutex<HashMap<RequestId, Whole>>>,
+    counts: BTreeMap<VolumeId, Counts>,
+}
+
+/// The counts of divided requests, and of their parts.
+#[derive(Default)]
+struct Counts {
+    wholes: VolumeAccount,
+    parts: VolumeAccount,
 }
 
 /// A divided request.
 struct Whole {
     request: Request,
     on_done: Callback,
+    /// The answer to its deadline.
+    promise: Option<Promise>,
     /// The id of its first part; the others follow.
     first: u64,
     unfinished: usize,
@@ -81,6 +98,48 @@ impl DividedRequests {
         parts.unwrap_or(id.0..id.0 + 1).map(RequestId)
     }
 
+    /// The accounts with divided requests counted instead of their parts.
+    pub(super) fn accounts(&self, accounts: &Accounts) -> Vec<(VolumeId, VolumeAccount)> {
+        let counted = |(volume, account): (VolumeId, &VolumeAccount)| {
+            let counts = self.counts.get(&volume);
+            (volume, counts.map_or(*account, |counts| counts.instead_of_parts(account)))
+        };
+        accounts.volumes().map(counted).collect()
+    }
+
+    /// The number of queued parts beyond the first of each request; those of `sent` are at the
+    /// drive.
+    pub(super) fn queued_beside_first(&self, sent: &HashSet<RequestId>) -> usize {
+        let of_one = |whole: &Whole| {
+            let parts = (whole.first..).map(RequestId).zip(&whole.parts);
+            let queued = parts.filter(|(id, done)| done.is_none() && !sent.contains(id)).count();
+            queued.saturating_sub(1)
+        };
+        lock(&self.wholes).values().map(of_one).sum()
+    }
+
+    /// Counts a part that the scheduler reports. Returns the record of the whole request with its
+    /// last part, if the scheduler has reported all: with the times of this part, which it waited
+    /// for.
+    pub(super) fn part_finished(&mut self, part: Part, finished: &Finished) -> Option<Finished> {
+        let counts = self.counts.entry(finished.request.volume).or_default();
+        let broken = |promise| u64::from(promise == Some(Promise::Guaranteed) && finished.missed());
+        counts.parts.note(finished);
+        counts.parts.promises.broken += broken(part.promise);
+        let wholes = lock(&self.wholes);
+        let whole = wholes.get(&part.whole).filter(|whole| whole.unfinished == 1)?;
+        let mut outcome = finished.outcome;
+        for other in whole.parts.iter().flatten() {
+            if let failed @ Outcome::Failed(_) = other.finished?.outcome {
+                outcome = failed;
+            }
+        }
+        let finished = Finished { outcome, ..whole.record(*finished) };
+        counts.wholes.note(&finished);
+        counts.wholes.promises.broken += broken(whole.promise);
+        Some(finished)
+    }
+
     fn new_ids(&mut self, parts: usize) -> Range<u64> {
         let first = PARTS + self.parts_made;
         self.parts_made += parts as u64;
@@ -103,12 +162,42 @@ impl DividedRequests {
     }
 }
 
+impl Counts {
+    fn instead_of_parts(&self, account: &VolumeAccount) -> VolumeAccount {
+        let Self { wholes, parts } = self;
+        let (all, whole, part) = (account.promises, wholes.promises, parts.promises);
+        VolumeAccount {
+            disk_time: account.disk_time,
+            requests: account.requests - parts.requests + wholes.requests,
+            sectors: account.sectors - parts.sectors + wholes.sectors,
+            errors: account.errors - parts.errors + wholes.errors,
+            deadline_requests: account.deadline_requests - parts.deadline_requests
+                + wholes.deadline_requests,
+            deadline_misses: account.deadline_misses - parts.deadline_misses
+                + wholes.deadline_misses,
+            promises: PromiseCounts {
+                guaranteed: all.guaranteed - part.guaranteed + whole.guaranteed,
+                best_effort: all.best_effort - part.best_effort + whole.best_effort,
+                refused: all.refused - part.refused + whole.refused,
+                broken: all.broken - part.broken + whole.broken,
+            },
+        }
+    }
+}
+
 impl Whole {
-    fn finish(self) {
-        let parts: Vec<IoDone> = self.parts.into_iter().flatten().collect();
+    /// The record of the request from that of a part, or of several joined. A deadline by priority
+    /// is that of the parts.
+    fn record(&self, of_parts: Finished) -> Finished {
+        let deadline = of_parts.request.deadline;
+        Finished { request: Request { deadline, ..self.request }, ..of_parts }
+    }
+
+    fn finish(mut self) {
+        let parts: Vec<IoDone> = self.parts.drain(..).flatten().collect();
         let records = parts.iter().map(|part| part.finished);
         let joined = records.reduce(|one, other| Some(one?.joined_with(other?))).flatten();
-        let finished = joined.map(|joined| Finished { request: self.request, ..joined });
+        let finished = joined.map(|joined| self.record(joined));
         self.on_done.call(IoDone { finished, result: join_data(parts) });
     }
 }
@@ -136,20 +225,25 @@ impl Engine {
             ..active.request
         };
         let requests: Vec<Request> = ids.clone().zip(parts).map(part).collect();
-        let mut answer = Some(Promise::Guaranteed);
+        let before = self.scheduler.accounts().volume(active.request.volume).promises;
+        let mut promises = Vec::with_capacity(parts.len());
         for request in &requests {
             match self.admit(now, *request, &active) {
-                Ok(Some(Promise::Guaranteed)) => {}
-                Ok(other) => answer = other,
+                Ok(promise) => promises.push(promise),
                 Err(refusal) => {
                     for id in ids.start..request.id.0 {
                         self.scheduler.cancel(now, RequestId(id));
                     }
+                    self.count_answers(active.request.volume, before, None);
                     return self.refuse(active, refusal);
                 }
             }
         }
-        active.give_answer(answer);
+        let all_guaranteed = promises.iter().all(|part| *part == Some(Promise::Guaranteed));
+        let promise = promises[0]
+            .map(|_| if all_guaranteed { Promise::Guaranteed } else { Promise::BestEffort });
+        self.count_answers(active.request.volume, before, promise);
+        active.give_answer(promise);
         let whole = active.request;
         let Some(on_done) = active.on_done.take() else { return };
         lock(&self.divided.wholes).insert(
@@ -157,13 +251,14 @@ impl Engine {
             Whole {
                 request: whole,
                 on_done,
+                promise,
                 first: ids.start,
                 unfinished: requests.len(),
                 parts: requests.iter().map(|_| None).collect(),
             },
         );
         let permit = active.permit.into_shared();
-        for (index, request) in requests.into_iter().enumerate() {
+        for (index, (request, promise)) in requests.into_iter().zip(promises).enumerate() {
             let data = if active.data.is_empty() {
                 Bytes::new()
             } else {
@@ -176,7 +271,32 @@ impl Engine {
             let on_done = self.divided.callback(whole.id, index);
             let permit = HeldPermit::Shared(Arc::clone(&permit));
             let part = ActiveRequest::new(request, active.priority, None, data, on_done, permit);
-            self.accept(now, part);
+            let is_part = Some(Part { whole: whole.id, promise });
+            self.accept(now, ActiveRequest { part: is_part, ..part });
         }
+    }
+
+    /// Counts the answers to a divided request and to its parts, of which the accounts had
+    /// `before`. `promise` is the answer to the whole, `None` if it was refused or did not ask.
+    fn count_answers(&mut self, volume: VolumeId, before: PromiseCounts, promise: Option<Promise>) {
+        let now = self.scheduler.accounts().volume(volume).promises;
+        if now == before {
+            return;
+        }
+        let Counts { wholes, parts } = self.divided.counts.entry(volume).or_default();
+        parts.promises.guaranteed += now.guaranteed - before.guaranteed;
+        parts.promises.best_effort += now.best_effort - before.best_effort;
+        parts.promises.refused += now.refused - before.refused;
+        match promise {
+            Some(Promise::Guaranteed) => wholes.promises.guaranteed += 1,
+            Some(Promise::BestEffort) => wholes.promises.best_effort += 1,
+            None => wholes.promises.refused += now.refused - before.refused,
+        }
+    }
+
+    /// The request of a client that an id at the scheduler stands for.
+    pub(super) fn whole_of(&self, id: RequestId) -> RequestId {
+        let part = self.pending.get(&id).and_then(|active| active.part);
+        part.map_or(id, |part| part.whole)
     }
 }

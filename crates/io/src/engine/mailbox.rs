@@ -49,6 +49,8 @@ pub(crate) struct ActiveRequest {
     pub(crate) on_done: Option<Callback>,
     /// Released when the callback has returned.
     pub(crate) permit: HeldPermit,
+    /// Set if this is a part of a divided request.
+    pub(crate) part: Option<Part>,
     /// Set when the engine receives the request.
     pub(crate) submitted: Instant,
     /// For a write that is on the drive and becomes durable by a flush: the drive's losses when it
@@ -56,6 +58,14 @@ pub(crate) struct ActiveRequest {
     pub(crate) written_at: Option<u64>,
     /// The accounts at the submission and at the dispatch.
     pub(crate) marks: [AccountMark; 2],
+}
+
+/// A part of a divided request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) whole: RequestId,
+    /// The answer to the deadline of this part.
+    pub(crate) promise: Option<Promise>,
 }
 
 /// The place of the answer to a deadline; empty before it.
@@ -77,6 +87,7 @@ impl ActiveRequest {
             data,
             on_done: Some(on_done),
             permit,
+            part: None,
             submitted: Instant::ORIGIN,
             written_at: None,
             marks: Default::default(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_belief::{ArrayModel, LinearBelief};
+use headtime_belief::LinearBelief;
 use headtime_sched::{
     Belief, CommandId, Op, PendingSectors, PolicyEntry, RequestId, ScanPriority, VolumeId,
 };
@@ -21,6 +21,8 @@ use crate::engine::scan_queue::{ScanEvent, ScanStart, WriteMarks};
 use crate::notifier::Notifier;
 use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
 use crate::request::{Io, IoDone, IoError};
+
+mod divided;
 
 const SECTOR: usize = 512;
 
@@ -635,90 +637,6 @@ fn an_engine_that_fails_ends_its_scans() {
     puppet.set(|state| state.broken = true);
     assert_eq!(event(&feed), ScanEvent::Closed);
     assert!(!drive.shutdown().synced);
-}
-
-/// Two members with stripes of 8 sectors, which hold at most two requests.
-fn open_array(command_timeout: CommandTimeout) -> (Drive, Arc<Puppet>) {
-    let member = || Box::new(LinearBelief::new(Sectors::new(504))) as Box<dyn Belief + Send>;
-    let belief = ArrayModel::by_member(vec![member(), member()], Sectors::new(8), 0);
-    let options = DriveOptions {
-        policy: PolicyChoice::parse("fcfs").expect("a policy"),
-        outstanding: Some(4),
-        max_requests: 2,
-        command_timeout,
-        ..DriveOptions::default()
-    };
-    open_modelled(true, Box::new(belief), options)
-}
-
-#[test]
-fn a_request_on_several_members_is_sent_in_parts_and_answered_as_one() {
-    let (drive, puppet) = open_array(CommandTimeout::NEVER);
-    let extent = Extent::from_numbers(5, 22);
-    let data: Bytes = (0..22 * SECTOR).map(|byte| (byte / SECTOR) as u8).collect();
-    let written = drive.handle().run(Io::write(extent, data.clone()));
-    assert_eq!(written.result, Ok(Bytes::new()));
-    let read = drive.handle().run(Io::read(extent));
-    assert_eq!(read.result, Ok(data));
-    let record = read.finished.expect("each part was reported");
-    assert_eq!((record.request.extent, record.request.op), (extent, Op::Read));
-    let parts = |op| {
-        let log = puppet.log().into_iter().filter(|sent| sent.0 == op);
-        let mut parts: Vec<_> = log.map(|(_, start, len, _)| (start, len)).collect();
-        parts.sort_unstable();
-        parts
-    };
-    for op in [Op::Read, Op::Write] {
-        assert_eq!(parts(op), [(5, 3), (8, 8), (16, 8), (24, 3)]);
-    }
-    // The error is that of the part, and the other parts are written.
-    puppet.set(|state| state.bad_sector = Some(17));
-    let (_, failed) = submit(&drive, write(6, 1, 20));
-    let extent = Extent::from_numbers(16, 8);
-    assert_eq!(answer(&failed), Err(IoError::Os { op: Op::Write, extent, errno: 5 }));
-    puppet.set(|state| state.bad_sector = None);
-    let read = drive.handle().run(Io::read(Extent::from_numbers(6, 20))).result.expect("readable");
-    let old: Bytes = (11..19_u8).flat_map(|value| [value; SECTOR]).collect();
-    assert_eq!(read, [sectors(1, 10), old, sectors(1, 2)].concat());
-    assert!(drive.shutdown().is_clean());
-}
-
-#[test]
-fn a_request_cancelled_in_parts_is_answered_once_and_keeps_its_room_until_all_are_back() {
-    let (drive, puppet) = open_array(CommandTimeout::NEVER);
-    puppet.set(|state| {
-        state.answering = false;
-        state.hung_sector = Some(0);
-    });
-    let (_, other) = submit(&drive, Io::read(Extent::from_numbers(0, 1)));
-    let (id, cancelled) = submit(&drive, write(4, 1, 60));
-    puppet.wait_for(4);
-    let full = |drive: &Drive| drive.handle().submit(Io::flush(), |_| {}).is_err();
-    assert!(full(&drive));
-    drive.handle().cancel(id);
-    assert_eq!(answer(&cancelled), Err(IoError::Cancelled));
-    assert!(cancelled.try_recv().is_err());
-    // Three of its eight parts are at the drive; the others are never sent.
-    let snapshot = drive.snapshot();
-    assert_eq!((snapshot.outstanding, snapshot.queued, snapshot.errors.cancelled), (4, 0, 1));
-    assert!(full(&drive));
-    puppet.set(|state| state.answering = true);
-    while full(&drive) {}
-    puppet.set(|state| state.hung_sector = None);
-    assert!(answer(&other).is_ok());
-    let report = drive.shutdown();
-    assert!(report.is_clean(), "{report:?}");
-    assert_eq!(puppet.log().iter().filter(|sent| sent.0 == Op::Write).count(), 3);
-}
-
-#[test]
-fn a_request_of_which_one_part_hangs_times_out() {
-    let (drive, puppet) = open_array(CommandTimeout::after(LIMIT));
-    puppet.set(|state| state.hung_sector = Some(9));
-    let (_, receiver) = submit(&drive, write(4, 1, 10));
-    timed_out(&receiver, true);
-    puppet.set(|state| state.hung_sector = None);
-    assert!(drive.shutdown().is_clean());
 }
 
 fn write_in_background(drive: &Drive, start: u64, value: u8, count: usize) -> Receiver<IoDone> {
