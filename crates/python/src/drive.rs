@@ -28,9 +28,12 @@ pub(crate) struct Drive {
     physical_block: u32,
 }
 
-/// A request before its start.
+/// A request before its start. It keeps its drive open, also for the time in which it waits.
 #[pyclass(frozen, module = "headtime")]
-pub(crate) struct Request(Mutex<Option<headtime::IoRequest>>);
+pub(crate) struct Request {
+    inner: Mutex<Option<headtime::IoRequest>>,
+    drive: Py<Drive>,
+}
 
 /// A request in flight.
 #[pyclass(frozen, module = "headtime")]
@@ -38,11 +41,16 @@ pub(crate) struct Pending {
     /// `None` while it is waited for, and afterwards.
     inner: Mutex<Option<headtime::Pending>>,
     canceller: headtime::Canceller,
+    _drive: Py<Drive>,
 }
 
 /// Requests that start together.
 #[pyclass(frozen, module = "headtime")]
-pub(crate) struct Batch(Mutex<Option<headtime::Batch>>);
+pub(crate) struct Batch {
+    inner: Mutex<Option<headtime::Batch>>,
+    /// Each keeps its drive open.
+    _requests: Vec<Py<Request>>,
+}
 
 /// A completed request.
 #[pyclass(frozen, module = "headtime")]
@@ -94,48 +102,48 @@ impl Drive {
 
     #[pyo3(signature = (offset, length, **options))]
     fn read_at(
-        &self,
+        slf: &Bound<'_, Self>,
         offset: u64,
         length: u64,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Request> {
-        self.request(options, |drive| drive.read_at(offset, length))
+        Self::request(slf, options, |drive| drive.read_at(offset, length))
     }
 
     #[pyo3(signature = (offset, data, **options))]
     fn write_at(
-        &self,
+        slf: &Bound<'_, Self>,
         offset: u64,
         data: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Request> {
         let data = bytes_of(data)?;
-        self.request(options, |drive| drive.write_at(offset, data))
+        Self::request(slf, options, |drive| drive.write_at(offset, data))
     }
 
     #[pyo3(signature = (offset, length, **options))]
     fn zero_at(
-        &self,
+        slf: &Bound<'_, Self>,
         offset: u64,
         length: u64,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Request> {
-        self.request(options, |drive| drive.zero_at(offset, length))
+        Self::request(slf, options, |drive| drive.zero_at(offset, length))
     }
 
     #[pyo3(signature = (offset, length, **options))]
     fn discard_at(
-        &self,
+        slf: &Bound<'_, Self>,
         offset: u64,
         length: u64,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Request> {
-        self.request(options, |drive| drive.discard_at(offset, length))
+        Self::request(slf, options, |drive| drive.discard_at(offset, length))
     }
 
     #[pyo3(signature = (**options))]
-    fn flush(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Request> {
-        self.request(options, headtime::Drive::flush)
+    fn flush(slf: &Bound<'_, Self>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Request> {
+        Self::request(slf, options, headtime::Drive::flush)
     }
 
     /// A batch of requests, each due `deadline` seconds from the start of the batch.
@@ -144,15 +152,15 @@ impl Drive {
         // A batch that is refused for one of its requests uses up none.
         let requests = requests.try_iter()?.map(|request| Ok(request?.cast_into::<Request>()?));
         let requests = requests.collect::<PyResult<Vec<_>>>()?;
-        let take = |request: Bound<'_, Request>| lock(&request.get().0).take();
-        let all =
-            requests.into_iter().map(|request| take(request).ok_or_else(|| used_up("a request")));
+        let take = |request: &Bound<'_, Request>| lock(&request.get().inner).take();
+        let all = requests.iter().map(|request| take(request).ok_or_else(|| used_up("a request")));
         let all = all.collect::<PyResult<Vec<_>>>()?;
         let mut batch = self.with_open(|drive| drive.batch(all))?;
         if let Some(deadline) = deadline {
             batch = batch.deadline(seconds("deadline", deadline)?);
         }
-        Ok(Batch(Mutex::new(Some(batch))))
+        let requests = requests.into_iter().map(Bound::unbind).collect();
+        Ok(Batch { inner: Mutex::new(Some(batch)), _requests: requests })
     }
 
     fn set_policy(&self, policy: &str) -> PyResult<()> {
@@ -198,11 +206,11 @@ impl Drive {
     }
 
     fn request(
-        &self,
+        slf: &Bound<'_, Self>,
         options: Option<&Bound<'_, PyDict>>,
         make: impl FnOnce(&headtime::Drive) -> headtime::IoRequest,
     ) -> PyResult<Request> {
-        let mut request = self.with_open(make)?;
+        let mut request = slf.get().with_open(make)?;
         for (name, value) in options.into_iter().flatten() {
             let name = name.extract::<String>()?;
             if value.is_none() {
@@ -232,7 +240,7 @@ impl Drive {
                 }
             };
         }
-        Ok(Request(Mutex::new(Some(request))))
+        Ok(Request { inner: Mutex::new(Some(request)), drive: slf.clone().unbind() })
     }
 }
 
@@ -257,13 +265,13 @@ impl Request {
     fn start(&self, py: Python<'_>) -> PyResult<Pending> {
         let started = wait_for(py, self.take()?.start())?;
         let started = started.map_err(|error| drive_error(&error))?;
-        Ok(Pending::of(started))
+        Ok(self.pending(py, started))
     }
 
     /// Starts the request, or raises `FullError` if the drive has no room.
-    fn try_start(&self) -> PyResult<Pending> {
+    fn try_start(&self, py: Python<'_>) -> PyResult<Pending> {
         let started = self.take()?.try_start().map_err(|error| drive_error(&error))?;
-        Ok(Pending::of(started))
+        Ok(self.pending(py, started))
     }
 
     fn __await__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
@@ -273,7 +281,15 @@ impl Request {
 
 impl Request {
     pub(crate) fn take(&self) -> PyResult<headtime::IoRequest> {
-        lock(&self.0).take().ok_or_else(|| used_up("the request"))
+        lock(&self.inner).take().ok_or_else(|| used_up("the request"))
+    }
+
+    fn pending(&self, py: Python<'_>, started: headtime::Pending) -> Pending {
+        Pending {
+            canceller: started.canceller(),
+            inner: Mutex::new(Some(started)),
+            _drive: self.drive.clone_ref(py),
+        }
     }
 }
 
@@ -317,10 +333,6 @@ impl Pending {
 }
 
 impl Pending {
-    fn of(pending: headtime::Pending) -> Self {
-        Self { canceller: pending.canceller(), inner: Mutex::new(Some(pending)) }
-    }
-
     pub(crate) fn take(&self) -> PyResult<headtime::Pending> {
         let message = "the result of the request was taken already, or is waited for elsewhere";
         lock(&self.inner).take().ok_or_else(|| PyRuntimeError::new_err(message))
@@ -342,7 +354,7 @@ impl Batch {
 
 impl Batch {
     pub(crate) fn take(&self) -> PyResult<headtime::Batch> {
-        lock(&self.0).take().ok_or_else(|| used_up("the batch"))
+        lock(&self.inner).take().ok_or_else(|| used_up("the batch"))
     }
 }
 

@@ -31,6 +31,19 @@ class Blocking(unittest.TestCase):
             self.assertTrue((numbers == numpy.arange(1024)).all())
         self.assertTrue(drive.closed)
 
+    def test_a_request_keeps_its_drive_open(self):
+        read = lambda: headtime.Drive("memory:64MiB").read_at(0, 512)
+        self.assertEqual(len(read().wait().data), 512)
+        self.assertEqual(len(read().start().wait().data), 512)
+        self.assertEqual(len(read().try_start().wait().data), 512)
+        batch = headtime.Drive("memory:64MiB").batch([read(), read()])
+        self.assertEqual(len(batch.wait()), 2)
+
+        async def awaited():
+            return await read()
+
+        self.assertEqual(len(asyncio.run(awaited()).data), 512)
+
     def test_an_exception_names_drive_offset_and_cause(self):
         drive = headtime.Drive("memory:64MiB")
         with self.assertRaises(headtime.InvalidError) as caught:
