@@ -40,6 +40,7 @@ mod at_drive;
 pub(crate) mod capacity;
 mod closing;
 pub(crate) mod divided;
+mod id_hasher;
 mod inbox;
 mod log_limiter;
 pub(crate) mod mailbox;
@@ -57,6 +58,7 @@ use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
 pub(crate) use closing::EngineEnd;
 use divided::DividedRequests;
+use id_hasher::BuildIdHasher;
 use log_limiter::{Allowed, LogLimiter, TrustLog};
 use scans::Scans;
 use timed::TimedResults;
@@ -87,7 +89,7 @@ pub(crate) struct Engine {
     /// The end of the drain timeout. Set when the engine observes that the drive is closing.
     drain_until: Option<Instant>,
     /// Unfinished requests, and cancelled requests whose buffers the drive still uses.
-    pending: HashMap<RequestId, ActiveRequest>,
+    pending: HashMap<RequestId, ActiveRequest, BuildIdHasher>,
     divided: DividedRequests,
     at_drive: AtDrive,
     /// The time of the last completion.
@@ -142,7 +144,7 @@ impl Engine {
             drain_timeout,
             command_timeout,
             drain_until: None,
-            pending: HashMap::new(),
+            pending: HashMap::default(),
             divided: DividedRequests::default(),
             at_drive: AtDrive::new(command_timeout),
             last_completion: Instant::ORIGIN,

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Sectors};
 
+use crate::drive::{Commands, Outstanding};
 use crate::positioning::{Head, Target};
 use crate::queue::{Queue, Queued};
 
@@ -127,9 +128,11 @@ impl LastAccess {
     }
 }
 
-/// The requests and the last access of one of several arms.
+/// The requests, the commands and the last access of one of several arms.
 pub(crate) struct ArmState {
     pub(crate) queue: Queue,
+    /// The commands at the drive that this arm serves, also those that others serve too.
+    pub(crate) commands: Commands,
     pub(crate) last: LastAccess,
 }
 
@@ -144,7 +147,11 @@ pub(crate) struct ArmStates {
 impl ArmStates {
     pub(crate) fn of(arms: Arms) -> Self {
         let count = if arms.unit.is_some() { arms.count } else { 0 };
-        let state = |_| ArmState { queue: Queue::default(), last: LastAccess::NONE };
+        let state = |_| ArmState {
+            queue: Queue::default(),
+            commands: Commands::default(),
+            last: LastAccess::NONE,
+        };
         Self { arms, states: (0..count).map(state).collect(), on_several: 0 }
     }
 
@@ -180,6 +187,33 @@ impl ArmStates {
         }
     }
 
+    pub(crate) fn are_several(&self) -> bool {
+        !self.states.is_empty()
+    }
+
+    /// A command was sent.
+    pub(crate) fn sent(&mut self, command: &Outstanding) {
+        for arm in self.arms.serving(command.target.extent) {
+            self.states[arm].commands.push(command.clone());
+        }
+    }
+
+    /// A command is done.
+    pub(crate) fn done(&mut self, command: &Outstanding) {
+        if self.states.is_empty() {
+            return;
+        }
+        for arm in self.arms.serving(command.target.extent) {
+            self.states[arm].commands.remove_command(command.command);
+        }
+    }
+
+    /// The commands at the drive have changed.
+    pub(crate) fn renew_commands(&mut self, commands: &Commands) {
+        self.states.iter_mut().for_each(|state| state.commands = Commands::default());
+        commands.iter().for_each(|command| self.sent(command));
+    }
+
     pub(crate) fn set_deadline(&mut self, queued: &Queued, deadline: Option<Instant>) {
         if let Some(state) = self.serving(queued) {
             state.queue.set_deadline(queued.ticket, deadline);
@@ -209,11 +243,12 @@ impl ArmStates {
         }
     }
 
-    /// Checks that each request of `queue` is in the queue of its arm, and no other is.
+    /// Checks that each request of `queue` is in the queue of its arm, and no other is, and that
+    /// each arm has those of `commands` that it serves.
     ///
     /// # Panics
     /// When it is not so: a fault of the scheduler.
-    pub(crate) fn self_check(&self, queue: &Queue) {
+    pub(crate) fn self_check(&self, queue: &Queue, commands: &Commands) {
         if self.states.is_empty() {
             return;
         }
@@ -227,6 +262,16 @@ impl ArmStates {
         assert_eq!(held, queue.len(), "an arm holds a request that is gone");
         let several = queue.by_arrival().filter(|queued| self.is_on_several(queued)).count();
         assert_eq!(self.on_several, several, "requests on several arms");
+        for (arm, state) in self.states.iter().enumerate() {
+            let serves = |command: &&Outstanding| {
+                self.arms.serving(command.target.extent).any(|serving| serving == arm)
+            };
+            let ids = |command: &Outstanding| (command.command, command.worst);
+            let own: Vec<_> = state.commands.iter().map(ids).collect();
+            let expected: Vec<_> = commands.iter().filter(serves).map(ids).collect();
+            assert_eq!(own, expected, "commands of arm {arm}");
+            state.commands.self_check();
+        }
     }
 
     pub(crate) fn forget_orders(&mut self) {

@@ -1,6 +1,7 @@
 //! What the scheduler knows of the drive beside positions: [`DriveTraits`], the caller's
 //! [`QueueLimits`], and its outstanding [`Commands`].
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
@@ -68,7 +69,8 @@ impl PredictedService {
 /// more than the rest of the decision.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
-    commands: Vec<Outstanding>,
+    /// Of several, the drive often completes the oldest first.
+    commands: VecDeque<Outstanding>,
     worst: Nanos,
     /// The deadlines that a policy with a chain protects, in any order.
     deadlines: Vec<(Ticket, Instant)>,
@@ -89,17 +91,27 @@ impl Commands {
 
     pub(crate) fn push(&mut self, command: Outstanding) {
         self.count(&command);
-        self.commands.push(command);
+        self.commands.push_back(command);
     }
 
     pub(crate) fn remove(&mut self, index: usize) -> Outstanding {
-        let command = self.commands.remove(index);
+        let removed = match index {
+            0 => self.commands.pop_front(),
+            _ => self.commands.remove(index),
+        };
+        let command = removed.expect("a command is removed once");
         self.worst -= command.worst;
         for queued in &command.requests {
             let place = self.deadlines.iter().position(|(ticket, _)| *ticket == queued.ticket);
             place.map(|place| self.deadlines.swap_remove(place));
         }
         command
+    }
+
+    /// Removes a command that is there.
+    pub(crate) fn remove_command(&mut self, id: CommandId) {
+        let index = self.commands.iter().position(|command| command.command == id);
+        self.remove(index.expect("a command is removed where it was sent"));
     }
 
     /// Changes each command.
@@ -135,9 +147,9 @@ impl Commands {
 }
 
 impl Deref for Commands {
-    type Target = [Outstanding];
+    type Target = VecDeque<Outstanding>;
 
-    fn deref(&self) -> &[Outstanding] {
+    fn deref(&self) -> &VecDeque<Outstanding> {
         &self.commands
     }
 }
@@ -169,6 +181,8 @@ pub struct Outstanding {
     /// ([`Scheduler::record_predictions`](crate::Scheduler::record_predictions)), never for a flush
     /// or discard.
     pub predicted: Option<PredictedService>,
+    /// Its end, as predicted at its dispatch; recorded with `predicted`.
+    pub(crate) ends: Option<Instant>,
     /// Its worst-case service time; zero where the policy has none
     /// ([`Policy::worst_service`](crate::Policy::worst_service)) and for flushes and discards.
     pub worst: Nanos,

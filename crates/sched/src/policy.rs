@@ -73,9 +73,9 @@ impl<'a> View<'a> {
 }
 
 impl View<'_> {
-    /// The same view of one of several arms, which has these commands.
-    pub(crate) fn of_arm<'b>(&'b self, arm: usize, commands: &'b Commands) -> View<'b> {
-        let ArmState { queue, last } = &self.arms[arm];
+    /// The same view of one of several arms.
+    pub(crate) fn of_arm(&self, arm: usize) -> View<'_> {
+        let ArmState { queue, commands, last } = &self.arms[arm];
         View {
             queue,
             outstanding: commands,
@@ -85,16 +85,6 @@ impl View<'_> {
             arms: &[],
             ..*self
         }
-    }
-
-    /// The commands of one of several arms.
-    pub(crate) fn commands_of_arm(&self, arm: usize) -> Commands {
-        let arms = self.belief.arms();
-        let serves = |command: &&Outstanding| {
-            let target = &command.target;
-            target.op != Op::Flush && arms.serving(target.extent).any(|at| at == arm)
-        };
-        self.outstanding.iter().filter(serves).cloned().collect()
     }
 
     /// The number of arms that serve the requests of this view.
@@ -143,7 +133,7 @@ impl View<'_> {
     /// `estimate_outstanding`; here an absolute time, because deadlines are).
     #[must_use]
     pub fn outstanding_until(&self) -> Instant {
-        let Some(oldest) = self.outstanding.first() else { return self.now };
+        let Some(oldest) = self.outstanding.front() else { return self.now };
         let since = self.last.finished.max(oldest.dispatched);
         (since + self.outstanding.worst()).max(self.now)
     }
@@ -162,7 +152,7 @@ impl View<'_> {
     fn estimate_of_arm(&self, target: &Target) -> Estimate {
         let heads = self.arm_heads.get_or_init(|| {
             let arms = 0..self.arms.len();
-            arms.map(|arm| *self.of_arm(arm, &self.commands_of_arm(arm)).head()).collect()
+            arms.map(|arm| *self.of_arm(arm).head()).collect()
         });
         let arm = self.belief.arms().arm_of(target.extent.start);
         let head = arm.and_then(|arm| heads.get(arm)).unwrap_or(self.head());
@@ -224,7 +214,7 @@ impl View<'_> {
     }
 
     /// The outstanding commands that move the head.
-    fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
+    pub(crate) fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
         let moves =
             |command: &&Outstanding| command.target.op.moves_head() && !command.probably_cached;
         self.outstanding.iter().filter(moves)

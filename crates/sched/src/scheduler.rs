@@ -534,7 +534,7 @@ impl Scheduler {
 
     /// The commands at the drive, in the order they were sent.
     #[must_use]
-    pub fn outstanding(&self) -> &[Outstanding] {
+    pub fn outstanding(&self) -> &Commands {
         &self.outstanding
     }
 

@@ -5,7 +5,7 @@
 //! at 60 s. A given-up command stays in this table, and so in the drive's queue, until the backend
 //! reports it, because the drive may still execute it.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use headtime_sched::{Command, CommandId, Op, Request, RequestId};
 use headtime_units::{Instant, Nanos};
@@ -13,9 +13,10 @@ use headtime_units::{Instant, Nanos};
 use crate::options::CommandTimeout;
 use crate::snapshot::HungCounts;
 
-/// Commands that were sent and not reported, the oldest first. Command numbers only increase.
+/// Commands that were sent and not reported.
 pub(super) struct AtDrive {
-    commands: BTreeMap<CommandId, Sent>,
+    /// The oldest first. Command numbers only increase, and the oldest is often reported first.
+    commands: VecDeque<Sent>,
     slow_after: Nanos,
     limit: Option<Nanos>,
     /// The time of the next check. No command becomes slow or is given up before.
@@ -58,7 +59,7 @@ impl AtDrive {
             LONGEST_SILENCE.min(Nanos::from_ns(limit.as_ns() / SLOW_SHARE))
         });
         Self {
-            commands: BTreeMap::new(),
+            commands: VecDeque::new(),
             slow_after,
             limit: timeout.limit(),
             next_check: None,
@@ -71,13 +72,12 @@ impl AtDrive {
     pub(super) fn send(&mut self, now: Instant, command: Command, covers: u64) {
         let check = now + self.slow_after;
         self.next_check = Some(self.next_check.map_or(check, |next| next.min(check)));
-        self.commands
-            .insert(command.id, Sent { command, since: now, covers, stage: Stage::Awaited });
+        self.commands.push_back(Sent { command, since: now, covers, stage: Stage::Awaited });
     }
 
     /// Removes a command that the backend reports.
     pub(super) fn take(&mut self, now: Instant, id: CommandId) -> Option<Sent> {
-        let sent = self.commands.remove(&id)?;
+        let sent = self.commands.remove(self.place_of(id)?)?;
         if sent.stage == Stage::GivenUp {
             self.came_back += 1;
             tracing::info!(
@@ -101,18 +101,18 @@ impl AtDrive {
             return overdue;
         }
         self.next_check = None;
-        for (id, sent) in &mut self.commands {
+        for sent in &mut self.commands {
             let slow_at = sent.since + self.slow_after;
             let give_up_at = self.limit.map(|limit| sent.since + limit_of(sent.command.op, limit));
             if sent.stage == Stage::Awaited && slow_at <= now {
                 sent.stage = Stage::Slow;
                 self.slow_ever += 1;
-                overdue.push(Overdue::Slow(*id));
+                overdue.push(Overdue::Slow(sent.command.id));
             }
             if sent.stage < Stage::GivenUp && give_up_at.is_some_and(|at| at <= now) {
                 sent.stage = Stage::GivenUp;
                 self.given_up_ever += 1;
-                overdue.push(Overdue::GivenUp(*id));
+                overdue.push(Overdue::GivenUp(sent.command.id));
             }
             let next = match sent.stage {
                 Stage::Awaited => Some(slow_at),
@@ -125,7 +125,11 @@ impl AtDrive {
     }
 
     pub(super) fn get(&self, id: CommandId) -> Option<&Sent> {
-        self.commands.get(&id)
+        self.commands.get(self.place_of(id)?)
+    }
+
+    fn place_of(&self, id: CommandId) -> Option<usize> {
+        self.commands.binary_search_by_key(&id, |sent| sent.command.id).ok()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -134,22 +138,22 @@ impl AtDrive {
 
     /// Returns true if a command at the drive serves this request.
     pub(super) fn serves(&self, id: RequestId) -> bool {
-        self.commands.values().any(|sent| sent.command.requests.contains(&id))
+        self.commands.iter().any(|sent| sent.command.requests.contains(&id))
     }
 
     /// The requests of all commands.
     pub(super) fn requests(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.commands.values().flat_map(|sent| sent.command.requests.iter().copied())
+        self.commands.iter().flat_map(|sent| sent.command.requests.iter().copied())
     }
 
     pub(super) fn any_given_up(&self) -> bool {
-        self.commands.values().any(|sent| sent.stage == Stage::GivenUp)
+        self.commands.iter().any(|sent| sent.stage == Stage::GivenUp)
     }
 
     /// Returns true if a request that is not at the drive cannot go there before a given-up command
     /// has come back.
     pub(super) fn in_the_way_of(&self, request: &Request) -> bool {
-        let given_up = self.commands.values().filter(|sent| sent.stage == Stage::GivenUp);
+        let given_up = self.commands.iter().filter(|sent| sent.stage == Stage::GivenUp);
         given_up.map(|sent| &sent.command).any(|command| match (command.op, request.op) {
             // Flushes run one at a time, and durable writes may wait for a flush.
             (Op::Flush, Op::Flush) => true,
@@ -163,7 +167,7 @@ impl AtDrive {
     }
 
     pub(super) fn counts(&self) -> HungCounts {
-        let at_least = |stage| self.commands.values().filter(|sent| sent.stage >= stage).count();
+        let at_least = |stage| self.commands.iter().filter(|sent| sent.stage >= stage).count();
         HungCounts {
             slow: at_least(Stage::Slow),
             given_up: at_least(Stage::GivenUp),

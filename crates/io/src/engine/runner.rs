@@ -62,16 +62,16 @@ impl EngineRunner {
     /// Processes the messages on this thread, or wakes the engine's thread. `position` is that of
     /// the first message that the caller has sent.
     pub(crate) fn process(&self, position: Position) {
+        if self.mailbox.on_engine_thread() {
+            // A callback during an iteration: the thread that runs it checks for messages again
+            // before it leaves or sleeps.
+            return;
+        }
         if !self.shared {
             // The sender of the first message has notified the engine already.
             return if position == Position::First {
                 self.mailbox.notifier.notify()
             };
-        }
-        if self.mailbox.on_engine_thread() {
-            // A callback during an iteration: the thread that runs it checks for messages again
-            // before it leaves.
-            return;
         }
         self.turns.offer(&*self.mailbox, |engine| self.iterate(engine));
     }

@@ -95,7 +95,8 @@ impl CdsScan {
         let in_sweep = view.queue.next_of_highest_level(from)?;
         let after = until + in_sweep.worst;
         let holds = match in_sweep.chain_key() {
-            Some(key) => chain.allows_without(&key, after),
+            // It holds without the request where it holds with it.
+            Some(key) => chain.allows(after) || chain.allows_without(&key, after),
             None => chain.allows(after),
         };
         let urgent = if holds { None } else { chain.first_in_sweep(from) };

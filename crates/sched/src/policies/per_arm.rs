@@ -21,7 +21,6 @@ use smallvec::SmallVec;
 
 use crate::arms::Arms;
 use crate::command::{Finished, Waits};
-use crate::drive::Commands;
 use crate::policies::auto::PolicySwitch;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Positioning, Target};
@@ -66,20 +65,14 @@ impl PerArm {
             || self.whole.depth(view) == usize::MAX
     }
 
-    /// The arms with requests and room for a command, the one with the fewest commands first, each
-    /// with its commands.
-    fn with_room(&self, view: &View<'_>) -> SmallVec<[(usize, Commands); 2]> {
-        let mut open: SmallVec<[(usize, Commands); 2]> = SmallVec::new();
-        for (arm, instance) in self.by_arm.iter().enumerate() {
-            if view.arms[arm].queue.is_empty() {
-                continue;
-            }
-            let commands = view.commands_of_arm(arm);
-            if commands.len() < instance.depth(&view.of_arm(arm, &commands)) {
-                open.push((arm, commands));
-            }
-        }
-        open.sort_by_key(|(arm, commands)| (commands.len(), *arm));
+    /// The arms with requests and room for a command, the one with the fewest commands first.
+    fn with_room(&self, view: &View<'_>) -> SmallVec<[usize; 16]> {
+        let commands = |arm: usize| view.arms[arm].commands.len();
+        let arms = self.by_arm.iter().enumerate().filter(|(arm, instance)| {
+            !view.arms[*arm].queue.is_empty() && commands(*arm) < instance.depth(&view.of_arm(*arm))
+        });
+        let mut open: SmallVec<[usize; 16]> = arms.map(|(arm, _)| arm).collect();
+        open.sort_by_key(|arm| (commands(*arm), *arm));
         open
     }
 }
@@ -111,8 +104,8 @@ impl Policy for PerArm {
             return self.whole.choose(view);
         }
         let mut latest = Choice::Nothing;
-        for (arm, commands) in self.with_room(view) {
-            latest = match (self.by_arm[arm].choose(&view.of_arm(arm, &commands)), latest) {
+        for arm in self.with_room(view) {
+            latest = match (self.by_arm[arm].choose(&view.of_arm(arm)), latest) {
                 (chosen @ (Choice::Send(_) | Choice::Flush), _) => return chosen,
                 (Choice::Nothing, before) => before,
                 (Choice::Hold { until, .. }, before @ Choice::Hold { until: earlier, .. })

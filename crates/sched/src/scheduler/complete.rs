@@ -32,11 +32,13 @@ impl Scheduler {
             panic!("command {} completed but is not outstanding", done.command.0)
         });
         let mut command = self.outstanding.remove(index);
+        self.arms.done(&command);
         let before = self.last.finished;
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
         let moves =
             |command: &Outstanding| command.target.op.moves_head() && !command.probably_cached;
-        self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
+        self.reordered +=
+            u64::from(moves(&command) && self.outstanding.iter().take(index).any(moves));
         self.count_stall(&command, &done);
         let cached = self.learn(&command, &done);
         self.last.finished = self.last.finished.max(done.finished);

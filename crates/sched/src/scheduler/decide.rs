@@ -319,7 +319,7 @@ impl Scheduler {
             ticket,
             target: queued.target,
             chosen,
-            before: self.outstanding.last().map(|command| command.command),
+            before: self.outstanding.back().map(|command| command.command),
             begin: estimate.depart + estimate.positioning,
             used: None,
         };

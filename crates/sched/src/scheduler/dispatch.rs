@@ -1,7 +1,7 @@
 //! Commands: how requests and pieces of background reading become commands at the drive, and what
 //! they are charged.
 
-use headtime_units::{Extent, Nanos};
+use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 use super::{Op, Outstanding, Queued, Scheduler, Target, Ticket, no_target};
@@ -9,8 +9,13 @@ use crate::background::FillSource;
 use crate::command::{Command, CommandId};
 use crate::drive::PredictedService;
 use crate::freeblock::{Job, hull};
-use crate::positioning::Likely;
+use crate::positioning::{Head, Likely};
 use crate::shares::{Charge, TenantState};
+
+/// With more commands than this at the drive, they are not predicted again for the next one. The
+/// drive does not serve so many in the order in which they were sent, and each costs as much as the
+/// rest of a decision.
+const PREDICTED_AGAIN: usize = 4;
 
 /// The view of a policy; borrows single fields, so that the policy itself can be borrowed too.
 macro_rules! view {
@@ -163,10 +168,11 @@ impl Scheduler {
     ) -> Command {
         let (job, background) = piece.unzip();
         let charges = self.charge(op, &requests);
-        let predicted = if self.keeps_predicted && op.moves_head() {
-            Some(self.predict(&target))
+        let (predicted, ends) = if self.keeps_predicted && op.moves_head() {
+            let (service, end) = self.predict(&target);
+            (Some(service), Some(end))
         } else {
-            None
+            (None, None)
         };
         // A request alone has its worst case already.
         let worst = match requests.as_slice() {
@@ -202,6 +208,7 @@ impl Scheduler {
             dispatched: self.now,
             requests,
             predicted,
+            ends,
             worst,
             probably_cached,
             overlapped: Nanos::ZERO,
@@ -209,6 +216,9 @@ impl Scheduler {
             background,
             job,
         });
+        if let Some(sent) = self.outstanding.back().filter(|_| self.arms.are_several()) {
+            self.arms.sent(sent);
+        }
         command
     }
 
@@ -254,17 +264,39 @@ impl Scheduler {
         charges
     }
 
-    /// The predicted service of a command for `target` sent now.
-    fn predict(&self, target: &Target) -> PredictedService {
-        let view = view!(self);
-        let head = view.head();
-        let Likely { depart, positioning } = self.belief.likely(head, self.now, target);
+    /// The predicted service of a command for `target` sent now, and its end.
+    fn predict(&self, target: &Target) -> (PredictedService, Instant) {
+        let head = self.head_before(target);
+        let Likely { depart, positioning } = self.belief.likely(&head, self.now, target);
         let seek = self
             .belief
             .seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder))
             .min(positioning);
         let overhead = depart.saturating_since(self.now.max(head.free_at));
-        PredictedService { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
+        let Target { transfer, .. } = *target;
+        let service = PredictedService { overhead, seek, rotation: positioning - seek, transfer };
+        (service, depart + positioning + transfer)
+    }
+
+    /// The predicted head at the end of the commands before one for `target` that is sent now: of
+    /// many, or of those of one of several arms, as it was predicted when the last of them was
+    /// sent.
+    fn head_before(&self, target: &Target) -> Head {
+        let (view, arms) = (view!(self), self.belief.arms());
+        if view.arms.is_empty() && view.outstanding.len() <= PREDICTED_AGAIN {
+            return *view.head();
+        }
+        let arm = arms.arm_of(target.extent.start);
+        let of_arm =
+            |other: &&Outstanding| arm.is_none() || arms.arm_of(other.target.extent.start) == arm;
+        let mut before = view.moving().rev().filter(of_arm);
+        let after = |last: &Outstanding| last.ends.map(|ends| Head::after(&last.target, ends));
+        match (arm, before.next().map(after)) {
+            (Some(arm), None) => view.arms[arm].last.head,
+            (Some(_), Some(Some(ends))) => ends,
+            (None, Some(Some(ends))) if before.nth(PREDICTED_AGAIN - 1).is_some() => ends,
+            _ => *view.head(),
+        }
     }
 
     /// Removes a request from the queue, and from its tenant's queue.

@@ -50,6 +50,7 @@ impl Scheduler {
             again(&mut command.target);
             command.requests.iter_mut().for_each(|queued| again(&mut queued.target));
         });
+        self.arms.renew_commands(&self.outstanding);
         let next = self.last.head.next_lba;
         if next.get() > 0 {
             let place = belief.target(Op::Read, Extent::from_numbers(next.get() - 1, 1)).end;

@@ -112,9 +112,7 @@ impl Scheduler {
         // Each arm has a chain of its own. A request on several is in that of the first alone.
         let mut serving = self.belief.arms().serving(request.extent);
         match (serving.next(), serving.next()) {
-            (Some(arm), None) if !self.arms.any_on_several() => {
-                holds(&view.of_arm(arm, &view.commands_of_arm(arm)))
-            }
+            (Some(arm), None) if !self.arms.any_on_several() => holds(&view.of_arm(arm)),
             _ => false,
         }
     }
@@ -140,6 +138,7 @@ impl Scheduler {
         let elsewhere = self.waiting.values_mut().chain(&mut self.own);
         elsewhere.for_each(|queued| queued.worst = worst(&queued.target));
         self.outstanding.change(|command| command.worst = worst(&command.target));
+        self.arms.renew_commands(&self.outstanding);
     }
 
     /// Counts a guaranteed request that has completed after its deadline.

@@ -80,9 +80,12 @@ impl Scheduler {
         let mut change = |queued: &mut Queued| (queued.deadline, found) = (deadline, true);
         match waits {
             Some(queued) => change(queued),
-            None => self.outstanding.change(|command| {
-                command.requests.iter_mut().filter(same).for_each(&mut change);
-            }),
+            None => {
+                self.outstanding.change(|command| {
+                    command.requests.iter_mut().filter(same).for_each(&mut change);
+                });
+                self.arms.renew_commands(&self.outstanding);
+            }
         }
         assert!(found, "a request that others wait for is held");
     }

@@ -72,7 +72,7 @@ impl Rule {
         let keeps = |condition| self.without != Some(condition);
         let now = view.now;
         let worst: Nanos = view.outstanding.iter().map(|command| command.worst).sum();
-        let until = match view.outstanding.first() {
+        let until = match view.outstanding.front() {
             Some(_) if !keeps(Condition::Outstanding) => now,
             Some(oldest) if !keeps(Condition::LastCompletion) => {
                 (oldest.dispatched + worst).max(now)

@@ -1,5 +1,6 @@
 //! The predicted head, and learning from completions.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use headtime_sched::{Choice, Head, MeasuredAccess, Policy, View};
@@ -69,6 +70,31 @@ fn the_head_is_predicted_to_the_nanosecond_through_everything_outstanding() {
                 (before.finished.saturating_back(REPORTING), before.request.extent.end())
             );
         }
+    }
+}
+
+#[test]
+fn the_service_of_a_command_is_predicted_to_the_nanosecond_after_many_others() {
+    let (mut session, _) = watching(9);
+    session.scheduler.record_predictions();
+    for id in 0..30 {
+        session.accept(read(id, id * 41 % 180, 1 + id % 3));
+    }
+    let mut predicted = BTreeMap::new();
+    loop {
+        session.pump();
+        for command in session.scheduler.outstanding().iter() {
+            predicted.insert(command.requests[0].request.id.0, command.predicted);
+        }
+        if !session.step() {
+            break;
+        }
+    }
+    let end = |id: u64| session.end_of(id).finished.saturating_back(REPORTING);
+    for id in 1..30 {
+        let begin = session.end_of(id).dispatched.max(end(id - 1));
+        let total = predicted[&id].map(|predicted| predicted.total());
+        assert_eq!(total, Some(end(id).saturating_since(begin)), "request {id}");
     }
 }
 

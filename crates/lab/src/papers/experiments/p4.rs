@@ -300,7 +300,8 @@ impl SchedulerApi for Front {
 
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
         self.count(now);
-        if let [alone] = self.inner.outstanding()
+        let held = self.inner.outstanding();
+        if let Some(alone) = held.front().filter(|_| held.len() == 1)
             && alone.dispatched >= self.completed
         {
             let excess = done.finished.saturating_since(alone.dispatched + alone.worst);
