@@ -5,6 +5,8 @@
 //! [`command`] the help: [`ServeCommand`], [`CharacterizeCommand`], and in the laboratory
 //! `StudyCommand`. Each command is one file with its arguments and its action.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 #[cfg(feature = "characterize")]
 pub mod characterize;
 pub mod commands;

@@ -1,5 +1,7 @@
 //! The `headtime` program; see `headtime --help`.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -24,9 +26,12 @@ fn main() -> ExitCode {
 /// Prints an error; with `--json` as an object, also if the arguments could not be parsed.
 fn fail(message: &str, exit_code: u8) -> ExitCode {
     if wants_json() {
-        eprintln!("{}", serde_json::json!({ "error": message, "exit_code": exit_code }));
+        headtime_console::note!(
+            "{}",
+            serde_json::json!({ "error": message, "exit_code": exit_code })
+        );
     } else {
-        eprintln!("headtime: {message}");
+        headtime_console::note!("headtime: {message}");
     }
     ExitCode::from(exit_code)
 }

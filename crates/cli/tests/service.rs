@@ -249,3 +249,30 @@ fn every_command_and_key_has_its_place_in_the_pages() {
     drop(input);
     assert!(bash.wait().expect("bash ends").success(), "bash refuses the completions");
 }
+
+#[test]
+fn a_server_goes_on_when_nothing_reads_its_output_and_log_any_more() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (socket, control) = (folder.path().join("nbd.sock"), folder.path().join("control.sock"));
+    let line = format!(
+        "serve --drive memory:64MiB --volume a=8MiB --listen unix:{} --control {} --log debug",
+        text(&socket),
+        text(&control)
+    );
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headtime"));
+    program.args(words(&line)).stdin(Stdio::null());
+    program.stdout(writer.try_clone().expect("a copy")).stderr(writer);
+    let mut server = program.spawn().expect("the program was built");
+    while !control.exists() {
+        assert_eq!(server.try_wait().expect("it is ours"), None, "it ends at its first line");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Both a client and a command are logged.
+    assert_eq!(&greeting(&socket), b"NBDMAGIC");
+    let set = headtime(&["volume", "set", "a", "reserve=10%", "--control", text(&control)]);
+    assert!(set.status.success(), "{set:?}");
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("it still runs");
+    assert!(server.wait().expect("it is ours").success());
+}

@@ -122,6 +122,28 @@ fn fed(arguments: &[&str], bytes: &[u8]) -> Output {
 }
 
 #[test]
+fn a_closed_pipe_does_not_change_the_exit_code() {
+    let folder = folder();
+    let damaged = file(&folder, "damaged.spc", format!("{SPC}damaged\n"));
+    for (arguments, expected) in [
+        (&["trace", "info", text(&damaged)][..], 0),
+        (&["trace", "info", "none.spc"], 2),
+        (&["sim", "--policy", "none"], 2),
+        (&["sim", "--trace", text(&damaged), "--drive", "atlas10k"], 0),
+    ] {
+        // A pipe without a reader.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_headtime"));
+        program.args(arguments).stdin(Stdio::null());
+        program.stdout(writer.try_clone().expect("a copy")).stderr(writer);
+        let code = program.status().expect("the program was built").code();
+        let with_reader = headtime(arguments).status.code();
+        assert_eq!((code, with_reader), (Some(expected), Some(expected)), "{arguments:?}");
+    }
+}
+
+#[test]
 fn damaged_lines_are_said_ten_times_and_counted_or_refused() {
     let folder = folder();
     let bad: String = (0..12).map(|number| format!("damaged {number}\n")).collect();

@@ -1,6 +1,8 @@
 //! The parts that several commands of the `headtime` program share: printed text and tables, the
 //! figures of a run, the live view, signals, and the failure that ends a command.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod arguments;
 pub mod characterization;
 pub mod drive_model;

@@ -33,5 +33,7 @@ pub fn start(level: Level) {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_target(false)
+        // It would panic when nothing reads standard error any more.
+        .log_internal_errors(false)
         .try_init();
 }

@@ -1,5 +1,6 @@
 //! Printing: text and JSON on standard output, and tables that line up.
 
+use std::fmt;
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
@@ -33,6 +34,26 @@ pub fn print_while_read(text: &str) -> Result<bool, Failure> {
             anyhow::Error::new(error).context("cannot write to standard output"),
         )),
     }
+}
+
+/// Prints a line on standard error. A reader that went away is no error.
+pub fn note(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Prints the beginning of a line on standard error. A reader that went away is no error.
+pub fn prompt(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Formats a line and prints it on standard error; unlike `eprintln!` it does not panic when
+/// nothing reads that any more.
+#[macro_export]
+macro_rules! note {
+    ($($text:tt)*) => {
+        $crate::output::note(::core::format_args!($($text)*))
+    };
 }
 
 /// Prints `value` as one JSON object or array, indented.

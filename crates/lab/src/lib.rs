@@ -4,6 +4,8 @@
 //! Each command is one file of [`commands`]. A build of the program without the feature `lab` has
 //! neither this crate nor its dependencies.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod beliefs;
 mod chart;
 pub mod commands;

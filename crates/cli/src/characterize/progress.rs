@@ -52,7 +52,7 @@ impl Showing {
                 let tenth = (progress * 10.0) as u64;
                 if !self.quiet && self.printed != Some((stage, tenth)) {
                     self.printed = Some((stage, tenth));
-                    eprintln!("{stage}: {message}");
+                    headtime_console::note!("{stage}: {message}");
                 }
             }
         }
@@ -61,8 +61,8 @@ impl Showing {
     /// Something that is to be read, now.
     pub fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| headtime_console::note!("{text}")),
+            None => headtime_console::note!("{text}"),
         }
     }
 

@@ -176,7 +176,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let subject = ProbedDrive::open(drive, &options).map_err(open_failure)?;
     for notice in subject.notices() {
-        eprintln!("headtime: {notice}");
+        headtime_console::note!("headtime: {notice}");
     }
     let mut settings = subject.settings(arguments.seed);
     if let Some(seconds) = arguments.seconds {
@@ -230,7 +230,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // From here on the state has nothing that the profile has not.
     if let Err(error) = state.remove() {
-        eprintln!("headtime: {error}; it is of no use any more");
+        headtime_console::note!("headtime: {error}; it is of no use any more");
     }
     let out = profile.as_ref().map(|_| arguments.out().display().to_string());
     let answer = CharacterizeOutput::of(&drive, &finding, profile.as_ref(), out, cost);
@@ -354,7 +354,7 @@ fn begin(arguments: &Arguments, state: &State, settings: ProbeSettings) -> Resul
         )));
     }
     if arguments.seconds.is_some() && before.budget != settings.budget {
-        eprintln!(
+        headtime_console::note!(
             "headtime: --seconds has no effect on a resumed run: its limit stays {}",
             before.budget
         );
@@ -382,7 +382,7 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
 
 /// Explains the risk of rewriting and asks for consent.
 fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
-    eprintln!(
+    headtime_console::note!(
         "headtime: --allow-writes reads single sectors of {drive} and writes the same bytes back. \
             Their content stays the same unless another program writes to the drive at the same \
             time. A sector that is being written during a power cut may be unreadable \
@@ -397,7 +397,7 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
                 or leave --allow-writes out"
         )));
     }
-    eprint!("Type yes to continue: ");
+    headtime_console::output::prompt("Type yes to continue: ");
     std::io::stderr().flush().context("standard error cannot be written")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;

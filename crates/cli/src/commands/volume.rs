@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
-use headtime_console::output::{columns_within, print, print_json, terminal_size};
+use headtime_console::output::{columns_within, print, print_json, prompt, terminal_size};
 
 /// Arguments of `headtime volume`.
 #[derive(Debug, Args)]
@@ -274,7 +274,7 @@ fn confirm(name: &str) -> Result<(), Failure> {
                 --dry-run to see the result"
         )));
     }
-    eprint!("Remove {name}? Its sectors become free. [y/N] ");
+    prompt(&format!("Remove {name}? Its sectors become free. [y/N] "));
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     read.map_err(|error| Failure::Failed(error.into()))?;

@@ -57,7 +57,7 @@ pub fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     let imported = read(arguments)?;
     if !arguments.quiet {
         for note in &imported.notes {
-            eprintln!("headtime: {note}");
+            headtime_console::note!("headtime: {note}");
         }
     }
     let toml = imported.profile.to_toml();

@@ -103,7 +103,7 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
 fn show(arguments: &WorkloadShowArguments) -> Result<(), Failure> {
     let choice = WorkloadChoice::parse(&arguments.workload)?;
     for note in choice.notes() {
-        eprintln!("headtime: {}: {note}", choice.name());
+        headtime_console::note!("headtime: {}: {note}", choice.name());
     }
     print(&text_of(&choice))
 }

@@ -39,8 +39,8 @@ impl Waiting {
     /// Something that is to be read, now.
     pub(super) fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| headtime_console::note!("{text}")),
+            None => headtime_console::note!("{text}"),
         }
     }
 
@@ -72,7 +72,7 @@ impl Progress for Waiting {
                 bar.set_message(point.to_string());
             }
             None if said(finished, self.cells) => {
-                eprintln!("{finished} of {} cells: {point}", self.cells)
+                headtime_console::note!("{finished} of {} cells: {point}", self.cells)
             }
             None => {}
         }

@@ -131,7 +131,7 @@ pub(super) fn stored(
             useless += 1;
             // After an update of the program it is all of them.
             if useless <= MAX_SAID {
-                eprintln!("headtime: {reason}; it is computed again");
+                headtime_console::note!("headtime: {reason}; it is computed again");
             }
         }
         outcomes.push(match found {
@@ -143,7 +143,7 @@ pub(super) fn stored(
         });
     }
     if useless > MAX_SAID {
-        eprintln!(
+        headtime_console::note!(
             "headtime: {} more cells in {} cannot be used either and are computed again",
             useless - MAX_SAID,
             store.folder().display()
@@ -151,7 +151,7 @@ pub(super) fn stored(
     }
     let reused = cells.len() - missing.len();
     if reused > 0 {
-        eprintln!(
+        headtime_console::note!(
             "headtime: {reused} of {} {what} are there already in {}",
             cells.len(),
             store.folder().display()

@@ -49,7 +49,7 @@ impl Damage {
         if self.strict {
             self.fail(format!("{error} (--strict)"));
         } else if self.says && before < MAX_SAID {
-            eprintln!("headtime: {error}");
+            headtime_console::note!("headtime: {error}");
         }
     }
 
@@ -67,7 +67,7 @@ impl Damage {
     pub(super) fn say_rest(&self) {
         let count = self.count();
         if self.says && !self.strict && count > MAX_SAID {
-            eprintln!(
+            headtime_console::note!(
                 "headtime: {count} damaged lines or records in all, of which the first {MAX_SAID} \
                     are said above"
             );

@@ -41,7 +41,7 @@ impl Progress {
             } else {
                 format!("; {}", status.reason)
             };
-            eprintln!("{}{reason}", line(status));
+            headtime_console::note!("{}{reason}", line(status));
             self.printed = Some(now);
         }
     }
