@@ -122,6 +122,20 @@ fn fed(arguments: &[&str], bytes: &[u8]) -> Output {
 }
 
 #[test]
+fn requests_of_no_bytes_are_counted() {
+    let folder = folder();
+    let trace = file(&folder, "empty.spc", "0,0,4096,R,0\n0,16,0,R,0.01\n0,32,0,W,0.02\n");
+    let info = headtime(&["trace", "info", text(&trace)]);
+    let said = stdout(&info);
+    assert!(said.contains("2 requests of no bytes, which a replay leaves out"), "{said}");
+    let out = folder.path().join("out.spc");
+    let convert = ["trace", "convert", text(&trace), "--to", "spc", "--out", text(&out)];
+    let converted = headtime(&convert);
+    let said = stdout(&converted);
+    assert!(said.contains("3 requests of ") && said.contains("2 requests of no bytes"), "{said}");
+}
+
+#[test]
 fn a_closed_pipe_does_not_change_the_exit_code() {
     let folder = folder();
     let damaged = file(&folder, "damaged.spc", format!("{SPC}damaged\n"));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use headtime_units::{ByteSize, SectorSize, parse_bytes};
+use headtime_workload::Operation;
 use headtime_workload::trace::{DeviceName, FORMATS, Format, Remap, TraceRecord};
 use serde::Serialize;
 
@@ -129,6 +130,7 @@ fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let (records, report) = trace.records()?;
     let mut census = Census::default();
     for record in records {
+        count_empty(&record, &report);
         census.add(&record);
     }
     report.check()?;
@@ -143,6 +145,13 @@ fn info(arguments: &InfoArguments) -> Result<(), Failure> {
         print_json(&info)
     } else {
         print(&table(&info, trace.format(), &trace.name(), &report))
+    }
+}
+
+/// Counts a request that a replay leaves out.
+fn count_empty(record: &TraceRecord, report: &TraceReport) {
+    if record.len_bytes == 0 && record.operation != Operation::Flush {
+        report.counts().empty.add();
     }
 }
 
@@ -337,6 +346,7 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     let (converted, report) = match arguments.capacity {
         None => {
             let (records, report) = trace.records()?;
+            let records = records.inspect(|record| count_empty(record, &report));
             (write(arguments, records, &report)?, report)
         }
         Some(bytes) => {

@@ -104,7 +104,7 @@ pub struct TraceSummary {
     pub not_chosen: u64,
     /// Requests so late in the file that they got the time of the one before them.
     pub clamped: u64,
-    /// Requests without bytes, which were left out.
+    /// Requests without bytes, which are left out of a replay.
     pub empty: u64,
     /// Requests past the end of the drive, which were left out.
     pub dropped: u64,
@@ -120,6 +120,9 @@ pub struct TraceSummary {
     #[serde(rename = "asked")]
     pub issued: u64,
 }
+
+/// Flushes have no bytes either, and are replayed.
+const NO_BYTES: &str = "requests of no bytes, which a replay leaves out";
 
 impl TraceReport {
     pub(super) fn new(name: String, counts: Arc<Counts>, damage: Arc<Damage>) -> Self {
@@ -183,7 +186,7 @@ impl TraceReport {
                 "requests stand so late in the trace that their times were moved \
                 to that of the one before",
             ),
-            note(summary.empty, "requests of no bytes left out"),
+            note(summary.empty, NO_BYTES),
             note(summary.dropped, "requests past the end of the drive left out"),
             note(summary.clipped, "requests shortened or moved to fit the drive"),
             note(summary.widened, "requests widened to whole sectors"),
