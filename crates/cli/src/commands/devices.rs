@@ -188,7 +188,10 @@ fn paragraph(device: &BlockDevice) -> String {
     line(
         "usable",
         &if refusals.is_empty() {
-            "yes".to_string()
+            match &device.content {
+                None => "yes".to_string(),
+                Some(content) => format!("with --existing, for the {content} on it"),
+            }
         } else {
             format!("no: {}", refusals.join("; "))
         },
@@ -200,6 +203,6 @@ fn paragraph(device: &BlockDevice) -> String {
 }
 
 const AFTER_HELP: &str = "\
-The list changes nothing. Users of a device are listed as far as this user may see them; \
-root sees every process.
+The list changes nothing. The content of a device is what udev has found. Users of a device are
+listed as far as this user may see them; root sees every process.
 Name a drive by the path after `name it`: it stays with the disk, /dev/sdX does not.";

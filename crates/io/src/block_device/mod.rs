@@ -86,7 +86,8 @@ pub struct BlockDevice {
     pub fua: bool,
     /// The device supports discards.
     pub discard: bool,
-    /// The content that udev found: a file system, a partition table.
+    /// The content that udev found: a file system, a partition table with the file systems on its
+    /// partitions.
     pub content: Option<String>,
     /// The users of the device or of its partitions.
     pub users: Vec<DeviceUser>,
@@ -140,13 +141,8 @@ impl BlockDevice {
         let disk_directory =
             if is_partition { directory.parent().unwrap_or(&directory) } else { &directory };
         let queue = disk_directory.join("queue");
-        let udev = system.udev.join(format!("data/b{number}"));
-        let udev = std::fs::read_to_string(udev).unwrap_or_default();
-        let property = |key: &str| {
-            udev.lines()
-                .find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='))
-                .map(str::to_owned)
-        };
+        let udev = udev_properties(system, number);
+        let property = |key: &str| property(&udev, key);
         let logical_sector = system::number(&queue.join("logical_block_size")).unwrap_or(512);
         Ok(Self {
             node: system.dev.join(name.replace('!', "/")),
@@ -178,7 +174,14 @@ impl BlockDevice {
             fua: word(&queue.join("fua")).is_some_and(|flag| flag == "1"),
             discard: system::number::<u64>(&queue.join("discard_max_bytes")).unwrap_or(0) > 0,
             content: property("ID_FS_TYPE").or_else(|| {
-                property("ID_PART_TABLE_TYPE").map(|table| format!("{table} partition table"))
+                let partitions = contents_of_partitions(system, &directory);
+                match property("ID_PART_TABLE_TYPE") {
+                    Some(table) if partitions.is_empty() => {
+                        Some(format!("{table} partition table"))
+                    }
+                    Some(table) => Some(format!("{table} partition table ({partitions})")),
+                    None => (!partitions.is_empty()).then(|| format!("partitions ({partitions})")),
+                }
             }),
             users: usage.of(&directory),
             name,
@@ -209,6 +212,29 @@ impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
     }
+}
+
+/// The properties that udev found of a device, as text.
+fn udev_properties(system: &SystemPaths, number: DeviceNumber) -> String {
+    let path = system.udev.join(format!("data/b{number}"));
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn property(udev: &str, key: &str) -> Option<String> {
+    udev.lines()
+        .find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='))
+        .map(str::to_owned)
+}
+
+/// The partitions of a disk, each with its file system if udev has found one.
+fn contents_of_partitions(system: &SystemPaths, disk: &Path) -> String {
+    let of = |name: String| {
+        let directory = disk.join(&name);
+        let number = number_of(&directory).filter(|_| directory.join("partition").exists())?;
+        let file_system = property(&udev_properties(system, number), "ID_FS_TYPE");
+        Some(file_system.map_or(name.clone(), |file_system| format!("{file_system} on {name}")))
+    };
+    names_in(disk).into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
 /// The number of the device in a directory of the kernel's tree.

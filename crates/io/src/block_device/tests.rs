@@ -307,6 +307,15 @@ fn what_udev_knows_is_a_reject_not_a_refusal() {
         "{}",
         rejects(&device)
     );
+    // The file systems on its partitions are named, too.
+    tree.partition("sdb1", "8:17");
+    tree.partition("sdb2", "8:18");
+    tree.put(tree.system.udev.join("data/b8:17"), "E:ID_FS_TYPE=ext4\n");
+    let content = "gpt partition table (ext4 on sdb1, sdb2)";
+    assert_eq!(disk(&tree).content.as_deref(), Some(content));
+    assert!(rejects(&disk(&tree)).contains("serve that as it is with --existing"));
+    tree.put(tree.system.udev.join("data/b8:16"), "E:ID_MODEL=from-udev\n");
+    assert_eq!(disk(&tree).content.as_deref(), Some("partitions (ext4 on sdb1, sdb2)"));
 }
 
 #[test]

@@ -171,8 +171,8 @@ impl fmt::Display for DeviceReject {
             ),
             Self::Content(content) => write!(
                 f,
-                "it holds {content}: making volumes on it needs \
-                --initialize, and destroys that"
+                "it holds {content}: serve that as it is with --existing; making volumes on it \
+                    needs --initialize, and destroys that"
             ),
         }
     }
