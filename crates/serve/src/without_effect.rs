@@ -1,7 +1,9 @@
-//! Settings that have no effect, as warnings for people: shares and deadlines under a policy that
-//! ignores them, and tunables that the policy does not use.
+//! Settings that have no effect, or not the one that they promise, as warnings for people: shares
+//! and deadlines under a policy that ignores them, tunables that the policy does not use, and a
+//! deadline without a reservation beside others that have one.
 
 use headtime_io::PolicyChoice;
+use headtime_units::Share;
 
 use crate::export::Export;
 use crate::tuner::TunableStatus;
@@ -11,6 +13,7 @@ use crate::volumes::shares;
 struct Exported {
     name: String,
     has_terms: bool,
+    has_reserve: bool,
     has_deadline: bool,
     has_priority: bool,
 }
@@ -25,6 +28,7 @@ pub(crate) fn warnings(
         let class = export.volume.settings().of_class(export.class)?;
         Some(Exported {
             name: export.name.clone(),
+            has_reserve: class.reserve != Share::NONE,
             has_terms: shares::terms(&class, export.volume.sector).is_some(),
             has_deadline: class.deadline.is_some(),
             has_priority: class.priority.is_some(),
@@ -66,6 +70,16 @@ pub(crate) fn warnings(
             format!(
                 "policy edf serves requests without a deadline only while none with one waits, so \
                     that {without} may starve; give them one, or use headtime"
+            )
+        }));
+    }
+    if policy.enforces_shares() && exports.iter().any(|export| export.has_reserve) {
+        let late = |export: &Exported| due(export) && !export.has_reserve;
+        warnings.extend(about(&exports, late).map(|without| {
+            format!(
+                "{without} has a deadline and no reservation, and waits for the volumes that have \
+                    one; reserve some disk time for it too (`headtime plan` computes it; `headtime \
+                    volume set NAME reserve=10%`)"
             )
         }));
     }
