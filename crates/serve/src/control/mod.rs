@@ -23,6 +23,7 @@ mod beside_verbs;
 mod client;
 mod explain_verb;
 mod handler;
+mod log;
 mod scan_verbs;
 mod server_verbs;
 mod socket;

@@ -8,6 +8,7 @@ use headtime_io::Locator;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::Semaphore;
 
+use super::log::Caller;
 use super::verbs::answer;
 use super::{
     ControlHandler, ControlRequest, ControlResponse, ErrorReply, ErrorReplyKind, MAX_CONNECTIONS,
@@ -72,6 +73,7 @@ pub(crate) async fn answer_clients(
             continue;
         };
         let (handler, answering) = (Arc::clone(&handler), answering.clone());
+        let caller = Arc::new(Caller::of(&socket));
         tokio::spawn(async move {
             let (read, mut write) = socket.into_split();
             let mut lines = BufReader::new(read);
@@ -80,9 +82,10 @@ pub(crate) async fn answer_clients(
                 let Ok(_answering) = answering.0.acquire().await else { break };
                 let answer = match input {
                     Input::Line(line) => {
-                        let handler = Arc::clone(&handler);
+                        let (handler, caller) = (Arc::clone(&handler), Arc::clone(&caller));
                         // A verb may wait for the thread of a scan.
-                        tokio::task::spawn_blocking(move || answer_line(&handler, &line)).await
+                        tokio::task::spawn_blocking(move || answer_line(&handler, &line, &caller))
+                            .await
                     }
                     Input::TooLong => {
                         let message =
@@ -144,9 +147,9 @@ fn error_response(kind: ErrorReplyKind, message: String) -> ControlResponse {
 /// The longest time for a client to complete a line or read an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn answer_line(handler: &ControlHandler, line: &[u8]) -> ControlResponse {
+fn answer_line(handler: &ControlHandler, line: &[u8], caller: &Caller) -> ControlResponse {
     match ControlRequest::read(line) {
-        Ok(request) => ControlResponse::of(request.id, answer(handler, request)),
+        Ok(request) => ControlResponse::of(request.id, answer(handler, request, caller)),
         Err(refused) => ControlResponse::of(0, Err(refused)),
     }
 }

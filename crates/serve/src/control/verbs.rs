@@ -4,6 +4,7 @@ use headtime_tasks::TaskKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::log::{Caller, log};
 use super::server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
 use super::{
     ControlHandler, ControlRequest, ErrorReply, ErrorReplyKind, TopSample, VERSION, bad_request,
@@ -20,6 +21,16 @@ pub struct ControlVerb {
     /// Its action, in one line.
     pub summary: &'static str,
     answer: fn(&ControlHandler, Arguments) -> Answer,
+    effect: Effect,
+}
+
+/// The effect of a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// It changes nothing.
+    Shows,
+    /// It changes something, and is logged.
+    Changes,
 }
 
 /// The answer of a verb.
@@ -33,41 +44,41 @@ pub(super) struct Arguments {
 
 /// Every verb.
 pub const VERBS: &[ControlVerb] = &[
-    verb("scan.start", "start a scan, or resume a paused one", scan_verbs::start),
-    verb("scan.pause", "stop reading for a scan until it is resumed", |handler, arguments| {
+    change("scan.start", "start a scan, or resume a paused one", scan_verbs::start),
+    change("scan.pause", "stop reading for a scan until it is resumed", |handler, arguments| {
         scan_verbs::change(handler, arguments, |scans, target, task| scans.pause(target, task))
     }),
-    verb("scan.resume", "resume a paused scan", |handler, arguments| {
+    change("scan.resume", "resume a paused scan", |handler, arguments| {
         scan_verbs::change(handler, arguments, |scans, target, task| scans.resume(target, task))
     }),
-    verb("scan.cancel", "end a scan and remove its state", |handler, arguments| {
+    change("scan.cancel", "end a scan and remove its state", |handler, arguments| {
         scan_verbs::change(handler, arguments, |scans, target, task| scans.cancel(target, task))
     }),
-    verb("scan.set", "change settings of a scan while it runs", scan_verbs::set),
+    change("scan.set", "change settings of a scan while it runs", scan_verbs::set),
     verb(
         "scan.status",
         "show the progress of scans: all, or those of a target or task",
         scan_verbs::status,
     ),
-    verb("volume.add", "add a volume, or a class to one, and serve it", |handler, arguments| {
+    change("volume.add", "add a volume, or a class to one, and serve it", |handler, arguments| {
         volume_verbs::change(handler, arguments, |volumes, order| volumes.add(order))
     }),
-    verb(
+    change(
         "volume.set",
         "change settings and size of a volume, or settings of a class",
         |handler, arguments| {
             volume_verbs::change(handler, arguments, |volumes, order| volumes.set(order))
         },
     ),
-    verb("volume.remove", "remove a volume or a class", |handler, arguments| {
+    change("volume.remove", "remove a volume or a class", |handler, arguments| {
         volume_verbs::change(handler, arguments, |volumes, order| volumes.remove(order))
     }),
-    verb(
+    change(
         "volume.relocate",
         "start to move sectors of a volume to a free extent",
         volume_verbs::relocate,
     ),
-    verb(
+    change(
         "volume.relocate_cancel",
         "end the relocation of a volume, which keeps its sectors",
         volume_verbs::cancel,
@@ -88,7 +99,7 @@ pub const VERBS: &[ControlVerb] = &[
         let GetTunables { names } = arguments.parse()?;
         to_json(&TunablesAnswer { tunables: handler.server()?.tuner.get(&names)? })
     }),
-    verb("tunables.set", "change all named tunables, or none", |handler, arguments| {
+    change("tunables.set", "change all named tunables, or none", |handler, arguments| {
         let server = handler.server()?;
         let mut changed = server.tuner.set(&arguments.parse::<SetTunables>()?)?;
         if !changed.dry_run {
@@ -100,20 +111,24 @@ pub const VERBS: &[ControlVerb] = &[
         arguments.none()?;
         to_json(&handler.server()?.maps.show().map_err(MapOrderError::from)?)
     }),
-    verb("map.save", "save the latency map", |handler, arguments| {
+    change("map.save", "save the latency map", |handler, arguments| {
         let SaveMap { to, force } = arguments.parse()?;
         to_json(&handler.server()?.maps.save(to.as_deref(), force)?)
     }),
-    verb("map.load", "schedule by the latency map in a file from now on", |handler, arguments| {
-        let LoadMap { from, merge } = arguments.parse()?;
-        to_json(&handler.server()?.maps.load(&from, merge)?)
-    }),
-    verb("characterize.start", "characterize the drive beside its clients", beside_verbs::start),
-    verb("characterize.pause", "stop its reads until it is resumed", |handler, arguments| {
+    change(
+        "map.load",
+        "schedule by the latency map in a file from now on",
+        |handler, arguments| {
+            let LoadMap { from, merge } = arguments.parse()?;
+            to_json(&handler.server()?.maps.load(&from, merge)?)
+        },
+    ),
+    change("characterize.start", "characterize the drive beside its clients", beside_verbs::start),
+    change("characterize.pause", "stop its reads until it is resumed", |handler, arguments| {
         beside_verbs::change(handler, arguments, BesideClients::pause)
     }),
-    verb("characterize.resume", "resume a paused or failed one", beside_verbs::resume),
-    verb("characterize.cancel", "end it and remove its state", |handler, arguments| {
+    change("characterize.resume", "resume a paused or failed one", beside_verbs::resume),
+    change("characterize.cancel", "end it and remove its state", |handler, arguments| {
         beside_verbs::change(handler, arguments, BesideClients::cancel)
     }),
     verb("characterize.status", "show its progress or result", |handler, arguments| {
@@ -121,7 +136,7 @@ pub const VERBS: &[ControlVerb] = &[
             beside.status().ok_or(BesideError::NotThere)
         })
     }),
-    verb(
+    change(
         "tls.reload",
         "read certificates, key and revocation lists again",
         |handler, arguments| {
@@ -129,7 +144,7 @@ pub const VERBS: &[ControlVerb] = &[
             to_json(&handler.server()?.reloader.reload_tls()?)
         },
     ),
-    verb(
+    change(
         "reload",
         "read the files of TLS and the scans of the configuration again",
         |handler, arguments| {
@@ -160,11 +175,19 @@ const fn verb(
     summary: &'static str,
     answer: fn(&ControlHandler, Arguments) -> Answer,
 ) -> ControlVerb {
-    ControlVerb { name, summary, answer }
+    ControlVerb { name, summary, answer, effect: Effect::Shows }
 }
 
-/// Answers one request.
-pub(super) fn answer(handler: &ControlHandler, request: ControlRequest) -> Answer {
+const fn change(
+    name: &'static str,
+    summary: &'static str,
+    answer: fn(&ControlHandler, Arguments) -> Answer,
+) -> ControlVerb {
+    ControlVerb { effect: Effect::Changes, ..verb(name, summary, answer) }
+}
+
+/// Answers one request. A change of a server is logged.
+pub(super) fn answer(handler: &ControlHandler, request: ControlRequest, caller: &Caller) -> Answer {
     if request.v != VERSION {
         let message = format!(
             "the request has version {} of the control channel, but this server speaks {VERSION}; \
@@ -180,7 +203,13 @@ pub(super) fn answer(handler: &ControlHandler, request: ControlRequest) -> Answe
             format!("this server has no verb `{}`; it has {}", request.verb, known.join(", ")),
         ));
     };
-    (verb.answer)(handler, Arguments { verb: verb.name, value: request.arguments })
+    let value = request.arguments;
+    if verb.effect == Effect::Shows || handler.server.is_none() {
+        return (verb.answer)(handler, Arguments { verb: verb.name, value });
+    }
+    let answer = (verb.answer)(handler, Arguments { verb: verb.name, value: value.clone() });
+    log(caller, verb.name, &value, &answer);
+    answer
 }
 
 impl Arguments {
