@@ -27,7 +27,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::beside::{BesideClients, RememberedUse};
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, PathChoice};
 use crate::connection::{Phase, Shared};
 use crate::control::{Answering, ControlHandler, ServerParts, answer_clients};
 use crate::default_paths::{SocketLink, default_state_directory, drive_name};
@@ -120,11 +120,17 @@ impl Server {
     }
 
     /// Serves an open drive. The configuration's drive, policy and drive bounds are ignored, except
-    /// for the name of the drive in messages. The server closes the drive at its end.
+    /// for the name of the drive in messages. A drive without a name has a state directory and a
+    /// control socket only where the configuration names them. The server closes the drive at its
+    /// end.
     pub fn start_on(drive: Drive, config: &Config) -> Result<Self, StartError> {
-        let named =
-            config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
-        let config = Config { drive: Some(named), ..config.clone() };
+        let mut config = config.clone();
+        if config.drive.is_none() {
+            config.drive = Some(Locator::Path("(opened by the caller)".into()));
+            for place in [&mut config.state, &mut config.control] {
+                *place = place.path(None).map_or(PathChoice::Off, PathChoice::At);
+            }
+        }
         config.check()?;
         Self::open_on(&config, served_content(&config, &specs(&config)), |_| {
             Ok((NewFiles::default(), drive))
