@@ -244,7 +244,7 @@ impl Server {
         };
         let beside = Arc::new(BesideClients::open(
             drive.handle(),
-            locator.to_string(),
+            locator.clone(),
             contents.opened.drive,
             config.state.path(default_state_directory(locator)).as_deref(),
             Arc::clone(&scans),

@@ -144,6 +144,25 @@ fn wrong_requests_change_nothing_and_damaged_state_is_reported_and_kept() {
 fn a_file_is_no_rotating_drive_and_its_model_stays() {
     let sandbox = Sandbox::with_file_drive(128);
     let server = sandbox.spawn(VOLUME);
+#[test]
+fn an_array_is_refused_by_name_with_either_schedule() {
+    for schedule in ["member", "whole"] {
+        let drive = format!("array:schedule={schedule},memory:64MiB,memory:64MiB");
+        let sandbox = Sandbox::with_drive(|_| drive.clone());
+        let control = format!("control = {:?}\n", sandbox.path("drive.img.control"));
+        let server = sandbox.serve(&format!("{control}{VOLUME}"));
+        let mut arguments = start();
+        arguments["out"] = json!(sandbox.path("disk.toml"));
+        let refused = refusal(&sandbox, "characterize.start", arguments);
+        assert!(
+            refused.contains("array:") && refused.contains("an array is not characterized"),
+            "{refused}"
+        );
+        assert!(refusal(&sandbox, "characterize.status", json!({})).contains("start one first"));
+        drop(server);
+    }
+}
+
     let mut arguments = start();
     arguments["out"] = json!(sandbox.path("disk.toml"));
     ask(&sandbox, "characterize.start", arguments);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use headtime_io::DriveHandle;
+use headtime_io::{DriveHandle, Locator};
 
 use super::{BesideError, BesideStatus, RememberedUse, StartBeside};
 use crate::scans::Scans;
@@ -15,7 +15,7 @@ pub struct BesideClients;
 impl BesideClients {
     pub(crate) fn open(
         _: DriveHandle,
-        _: String,
+        _: Locator,
         _: [u8; 16],
         _: Option<&Path>,
         _: Arc<Scans>,

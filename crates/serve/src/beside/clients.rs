@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use headtime_io::DriveHandle;
 use headtime_io::characterize::{BesideProgress, Identity, State};
 use headtime_io::files::{Existing, directory_of};
+use headtime_io::{DriveHandle, Locator};
 use headtime_mechanics::DriveProfile;
 use headtime_probe::{DriveSharing, Probe, ProbeSettings};
 use headtime_units::{Nanos, Share};
@@ -20,7 +20,7 @@ use crate::scans::Scans;
 /// The characterization of one drive beside its clients.
 pub struct BesideClients {
     handle: DriveHandle,
-    locator: String,
+    locator: Locator,
     /// They share the bound on the impact on clients.
     scans: Arc<Scans>,
     is_model_named: bool,
@@ -52,7 +52,7 @@ impl BesideClients {
     /// configuration names a model, and resumes an unfinished characterization.
     pub(crate) fn open(
         handle: DriveHandle,
-        locator: String,
+        locator: Locator,
         drive: [u8; 16],
         directory: Option<&Path>,
         scans: Arc<Scans>,
@@ -264,8 +264,9 @@ impl BesideClients {
 
     /// Checks a request against the drive and the file system.
     fn check(&self, start: &StartBeside) -> Result<(), BesideError> {
-        if self.handle.divide_at().is_some() {
-            return Err(BesideError::Array { drive: self.locator.clone() });
+        let is_array = matches!(self.locator, Locator::Array(_));
+        if is_array || self.handle.divide_at().is_some() {
+            return Err(BesideError::Array { drive: self.locator.to_string() });
         }
         match &start.out {
             None if self.files.is_none() => Err(BesideError::NoPlace),

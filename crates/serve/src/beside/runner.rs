@@ -230,7 +230,8 @@ impl Runner {
                     .use_profile(&profile)
                     .map_err(|error| format!("the profile cannot be used: {error}; check it"))?;
                 result.used = true;
-                result.use_reason = self.remember(&toml, &mut result.remembered_in)?;
+                result.use_reason =
+                    self.remember(&toml, result.within_150_us, &mut result.remembered_in)?;
             }
         }
         Ok(result)
@@ -268,10 +269,12 @@ impl Runner {
         }
     }
 
-    /// Remembers the profile for the next start; returns a sentence about its use.
+    /// Remembers the profile for the next start, unless a better one is remembered; returns a
+    /// sentence about its use. `own` is the share of reads that it predicted within 150 us.
     fn remember(
         &self,
         toml: &str,
+        own: Option<f64>,
         remembered_in: &mut Option<std::path::PathBuf>,
     ) -> Result<String, String> {
         let Some(files) = &self.files else {
@@ -281,6 +284,16 @@ impl Runner {
                     .to_owned(),
             );
         };
+        // The new profile was compared with the model in use only.
+        let other = files.remembered().ok().flatten().filter(|_| self.is_model_named);
+        if let Some(share) = share_if_better(other, own) {
+            return Ok(format!(
+                "it is the drive model until the server ends; {} has a better one, which predicted \
+                    {:.1} % of its reads within 150 us, and stays",
+                files.profile().display(),
+                share * 100.0
+            ));
+        }
         files.remember(toml).map_err(|error| {
             format!("the profile is used now, but it cannot be remembered: {error}; correct this")
         })?;
@@ -325,6 +338,11 @@ impl Runner {
     fn update(&self, change: impl FnOnce(&mut BesideStatus)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// The share of reads that a profile predicted within 150 us, if that is more than `own`.
+fn share_if_better(profile: Option<DriveProfile>, own: Option<f64>) -> Option<f64> {
+    profile?.accuracy.map(|of| of.within_150_us).filter(|share| own < Some(*share))
 }
 
 /// The last save.
@@ -406,5 +424,24 @@ fn write_profile(out: &Path, existing: Existing, toml: &str) -> io::Result<()> {
             Ok(())
         }
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_mechanics::profile::Accuracy;
+
+    #[test]
+    fn a_profile_is_better_if_it_predicted_more_reads() {
+        let shipped = headtime_mechanics::catalog::load("atlas10k").expect("it ships");
+        let accuracy = Accuracy { reads: 2_000, within_150_us: 0.97, ..Accuracy::default() };
+        let measured = DriveProfile { accuracy: Some(accuracy), ..shipped.clone() };
+        let better = |of: &DriveProfile, own| share_if_better(Some(of.clone()), own);
+        assert_eq!(better(&measured, Some(0.95)), Some(0.97));
+        assert_eq!(better(&measured, Some(0.97)), None);
+        assert_eq!(better(&measured, None), Some(0.97));
+        assert_eq!(better(&shipped, Some(0.1)), None, "nobody has measured it");
+        assert_eq!(share_if_better(None, Some(0.1)), None);
     }
 }
