@@ -79,16 +79,24 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     assert!(code == Some(2) && said.contains("--to <WHERE>"), "{code:?}: {said}");
     let (code, said) = volume(&["relocate", "a", "--cancel"]);
     assert!(code == Some(2) && said.contains("nothing to cancel"), "{code:?}: {said}");
-    let (code, said) = volume(&["relocate", "a", "--to", "largest-gap", "--max-impact", "2%"]);
+    let (code, said) = volume(&["relocate", "a", "--wait"]);
+    assert!(code == Some(2) && said.contains("nothing to wait for"), "{code:?}: {said}");
+    let (code, said) = volume(&["relocate", "a", "--wait", "--force"]);
+    assert!(code == Some(2) && said.contains("--to <WHERE>"), "{code:?}: {said}");
+    let to = ["relocate", "a", "--to", "largest-gap", "--max-impact", "2%", "--wait"];
+    let (code, said) = volume(&to);
     assert!(
-        code == Some(0) && said.contains("relocation of a: 16 MiB to LBA "),
+        code == Some(0)
+            && said.contains("note: 16 MiB of a move from ")
+            && said.contains("relocation of a: 16 MiB to LBA ")
+            && said.contains(": complete after "),
         "{code:?}: {said}"
     );
-    let enough = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !run(&["status", "--drive", drive]).1.contains(": complete after ") {
-        assert!(std::time::Instant::now() < enough, "{}", volume(&["show", "a"]).1);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    // The last one is over already.
+    let (code, said) = volume(&["relocate", "a", "--wait"]);
+    assert!(code == Some(0) && said.contains(": complete after "), "{code:?}: {said}");
+    let (code, said) = run(&["status", "--drive", drive]);
+    assert!(code == Some(0) && said.contains(": complete after "), "{said}");
     let (_, said) = volume(&["show", "a"]);
     assert!(said.contains("writes were held") && !said.contains("extents of a"), "{said}");
     let output = headtime(&["volume", "show", "b", "--json", "--drive", drive]);

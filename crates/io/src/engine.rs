@@ -30,7 +30,7 @@ use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
 use crate::lateness::Lateness;
 use crate::model::RunningMap;
 use crate::options::CommandTimeout;
-use crate::request::{IoDone, IoError, SubmitError};
+use crate::request::{IoDone, IoError, LOST_WRITES, SubmitError};
 use crate::service_parts::ServiceParts;
 use crate::shingling::ShinglingLog;
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
@@ -703,10 +703,6 @@ impl Engine {
         }
     }
 }
-
-const LOST_WRITES: &str = "the drive may have lost writes that had been answered and were not \
-    flushed, because the connection to it was lost or another volume's flush failed; \
-                           check or write again what was written since the flush before";
 
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,18 @@ pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
     sync_directory_of(to)
 }
 
+/// Removes a file and syncs its directory. A file that is not there is no error.
+///
+/// # Errors
+/// The error of the system.
+pub fn remove_durably(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => sync_directory_of(path),
+    }
+}
+
 /// Opens an empty file that this process has locked.
 fn open_locked(path: &Path) -> io::Result<File> {
     loop {

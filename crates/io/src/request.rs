@@ -275,6 +275,14 @@ impl IoError {
         };
         nearest.raw_os_error()
     }
+
+    /// Returns whether this is the error of a flush before which the drive may have lost writes
+    /// that it had answered.
+    #[must_use]
+    pub fn is_loss_of_writes(&self) -> bool {
+        matches!(self, Self::Drive { op: Op::Flush, explanation, .. }
+            if **explanation == *LOST_WRITES)
+    }
 }
 
 /// The reason why a request was refused. Its callback is never called, except with
@@ -398,6 +406,11 @@ fn remedy(errno: i32) -> &'static str {
         _ => "the system log of the machine (dmesg) has the cause",
     }
 }
+
+/// The explanation of a flush before which the drive may have lost writes that it had answered.
+pub(crate) const LOST_WRITES: &str = "the drive may have lost writes that had been answered and \
+    were not flushed, because the connection to it was lost or another volume's flush failed; \
+    check or write again what was written since the flush before";
 
 #[cfg(test)]
 mod tests {

@@ -4,10 +4,26 @@
 use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
 use headtime_sched::{RequestId, ShareChange, ShareReport, StreamId, VolumeId};
 use headtime_units::Sectors;
+use rustix::io::Errno;
 
 use crate::volumes::DriveShape;
 
 pub use headtime_io::OnDone;
+
+/// Returns whether an error is that of a drive that is gone, as opposed to a medium error.
+pub(crate) fn is_gone(errno: i32) -> bool {
+    GONE.iter().any(|gone| gone.raw_os_error() == errno)
+}
+
+const GONE: [Errno; 7] = [
+    Errno::NODEV,
+    Errno::NXIO,
+    Errno::NOTCONN,
+    Errno::CONNRESET,
+    Errno::TIMEDOUT,
+    Errno::SHUTDOWN,
+    Errno::NOMEDIUM,
+];
 
 /// A drive with its scheduler.
 pub trait Disk: Send + Sync {

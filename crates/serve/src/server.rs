@@ -45,7 +45,7 @@ use crate::status::StatusSource;
 use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
 use crate::tuner::Tuner;
 use crate::volumes::existing::SettingsFile;
-use crate::volumes::{TableState, VolumeSpec, Volumes};
+use crate::volumes::{RelocationFile, TableState, VolumeSpec, Volumes};
 use crate::web::{self, Feed, WebSource};
 
 pub use contents::VolumeReport;
@@ -233,7 +233,7 @@ impl Server {
             drive.handle(),
             contents.opened.drive,
             targets,
-            state,
+            state.clone(),
             config.max_impact.0,
             config.scans.clone(),
         ));
@@ -246,12 +246,12 @@ impl Server {
             drive.handle(),
             locator.clone(),
             contents.opened.drive,
-            config.state.path(default_state_directory(locator)).as_deref(),
+            state.as_deref(),
             Arc::clone(&scans),
             uses,
         ));
         let blocks = contents::blocks(&drive.handle(), config);
-        let orders = Arc::new(Volumes::new(
+        let orders = Volumes::new(
             Arc::clone(&shared.disk),
             Arc::clone(&shared.exports),
             Arc::clone(&scans),
@@ -259,14 +259,15 @@ impl Server {
             blocks,
             specs(config),
             contents.store,
-        ));
+        );
+        let relocations = state.as_deref();
+        let relocations =
+            relocations.map(|directory| RelocationFile::new(directory, contents.opened.drive));
+        let orders = Arc::new(orders.keep_relocation_in(relocations));
+        orders.resume_relocation();
         // Also before clients connect.
         let configured = config.configured();
-        let begun = Tuner::begin(
-            &configured,
-            config.state.path(default_state_directory(locator)).as_deref(),
-            contents.opened.drive,
-        );
+        let begun = Tuner::begin(&configured, state.as_deref(), contents.opened.drive);
         let tuner = Arc::new(Tuner::of(drive.handle(), configured, begun));
         let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving, config.map_sharing));
         let saver =

@@ -92,6 +92,10 @@ fn it_is_paused_and_killed_and_goes_on_and_a_cancelled_one_leaves_nothing() {
     let status = server_status(&sandbox);
     assert!(status.characterization.is_some());
     assert!((status.max_impact - 0.03).abs() < 1e-9, "its bound is remembered");
+    ask(&sandbox, "characterize.pause", json!({}));
+    assert!((server_status(&sandbox).max_impact - 0.01).abs() < 1e-9, "and of no effect otherwise");
+    ask(&sandbox, "characterize.resume", json!({}));
+    assert!((server_status(&sandbox).max_impact - 0.03).abs() < 1e-9);
     assert_eq!(state_files(&sandbox, ".probe").len(), 1);
     let cancelled = ask(&sandbox, "characterize.cancel", json!({}));
     assert_eq!(cancelled.state, BesideState::Cancelled);
@@ -141,10 +145,6 @@ fn wrong_requests_change_nothing_and_damaged_state_is_reported_and_kept() {
 }
 
 #[test]
-fn a_file_is_no_rotating_drive_and_its_model_stays() {
-    let sandbox = Sandbox::with_file_drive(128);
-    let server = sandbox.spawn(VOLUME);
-#[test]
 fn an_array_is_refused_by_name_with_either_schedule() {
     for schedule in ["member", "whole"] {
         let drive = format!("array:schedule={schedule},memory:64MiB,memory:64MiB");
@@ -163,6 +163,10 @@ fn an_array_is_refused_by_name_with_either_schedule() {
     }
 }
 
+#[test]
+fn a_file_is_no_rotating_drive_and_its_model_stays() {
+    let sandbox = Sandbox::with_file_drive(128);
+    let server = sandbox.spawn(VOLUME);
     let mut arguments = start();
     arguments["out"] = json!(sandbox.path("disk.toml"));
     ask(&sandbox, "characterize.start", arguments);

@@ -15,9 +15,12 @@ use headtime_nbd::client::{Reply, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::ControlClient;
 use headtime_serve::scans::{ScanState, StartScan, TermsChange};
-use headtime_serve::volumes::VolumeOrder;
+use headtime_serve::volumes::{
+    RelocateOrder, RelocateTo, RelocationState, RelocationStatus, VolumeOrder,
+};
 use headtime_tasks::TaskKind;
 use headtime_testkit::nbdkit::{Nbdkit, installed};
+use headtime_units::Lba;
 use tokio::net::UnixStream;
 
 const VOLUMES: &str =
@@ -232,6 +235,60 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_each_writer() {
     });
     assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
     drop(third);
+}
+
+#[test]
+fn a_relocation_waits_for_a_drive_that_disappears_and_copies_again() {
+    if !installed(&["file", "rate"]) {
+        return;
+    }
+    let sandbox = sandbox("&reconnect_timeout=100ms");
+    // Slow enough to be killed before it has copied all.
+    let slow = ["--filter=rate", "rate=32M"];
+    let first = drive(&sandbox, &slow);
+    let server = sandbox.serve(VOLUMES);
+    let volumes = server.volume_orders();
+    let content = noise(1, 8 << 20);
+    let last = || volumes.show("a").unwrap().volumes.remove(0).relocation.unwrap();
+    let until = |there: fn(&RelocationStatus) -> bool| {
+        let enough = Instant::now() + Duration::from_secs(120);
+        loop {
+            let status = last();
+            if there(&status) {
+                return status;
+            }
+            assert!(Instant::now() < enough, "{status:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let second = runtime().block_on(async {
+        let mut a = open(&sandbox.socket(), "a").await;
+        a.write(0, content.clone()).await.unwrap();
+        a.request(NbdCommand::Flush).await.unwrap();
+        let order = RelocateOrder {
+            name: "a".to_owned(),
+            from: None,
+            size: None,
+            to: RelocateTo::End,
+            force: false,
+            max_impact: None,
+            dry_run: false,
+        };
+        volumes.relocate(&order).unwrap();
+        first.kill_9();
+        let waits = until(|status| status.state == RelocationState::Waiting);
+        assert!(waits.reason.contains("the copy begins again when it does"), "{waits:?}");
+        let second = drive(&sandbox, &slow);
+        let end = until(|status| status.state.is_over());
+        assert_eq!(end.state, RelocationState::Complete, "{end:?}");
+        assert!(end.pass > 1, "{end:?}");
+        assert_eq!(a.read(0, 8 << 20).await.unwrap(), content);
+        second
+    });
+    assert_eq!(volumes.show("a").unwrap().volumes[0].volume.extents.start(), Lba::new(23 * 2048));
+    drop(volumes);
+    assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
+    drop(second);
 }
 
 #[test]

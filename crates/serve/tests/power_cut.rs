@@ -613,7 +613,15 @@ async fn write_and_relocate(
         if !runs && rng.random_bool(0.3) {
             let to = [RelocateTo::End, RelocateTo::Start][complete.len() % 2];
             let (name, from, size) = ("vol".to_owned(), None, None);
-            let order = RelocateOrder { name, from, size, to, force: false, dry_run: false };
+            let order = RelocateOrder {
+                name,
+                from,
+                size,
+                to,
+                force: false,
+                max_impact: None,
+                dry_run: false,
+            };
             volumes.relocate(&order).unwrap();
             runs = true;
         }

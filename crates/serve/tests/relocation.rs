@@ -260,61 +260,159 @@ fn size(size: &str) -> (String, String) {
     ("size".to_owned(), size.to_owned())
 }
 
+/// The files of relocations in the state directory.
+fn remembered(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = std::fs::read_dir(sandbox.path("drive.img.scans")) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|of| of == "relocation")).collect()
+}
+
 #[test]
-fn a_relocation_is_cancelled_or_forgotten_and_leaves_the_volume_as_it_was() {
+fn a_relocation_is_cancelled_and_leaves_the_volume_as_it_was() {
     let sandbox = Sandbox::with_tiny_drive();
     let settings = TWO.replace("16MiB", "60MiB");
-    let mut content = Bytes::new();
-    for end in ["cancelled", "removed", "drained", "killed"] {
+    let server = sandbox.serve(&settings);
+    let mut orders = control(&server);
+    let content: Bytes = noise(3, 4 << 20).into();
+    runtime().block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(0, content.clone()).await.unwrap();
+        a.request(NbdCommand::Flush).await.unwrap();
+        let free = orders.volume("volume.list", &named("a")).unwrap().free_bytes;
+        let order = RelocateArguments { max_impact: Some(0.9), ..to("a", "end") };
+        let started = relocate(&mut orders, &order);
+        assert_eq!(started.free_bytes, free - 60 * MIB, "the destination is not free");
+        let copies = until(&mut orders, "a", |now| now.pass_bytes_done > 0);
+        assert_eq!(copies.state, RelocationState::Copying, "{copies:?}");
+        assert_eq!((max_impact(&mut orders), remembered(&sandbox).len()), (0.9, 1));
+        let cancel = CancelRelocation { name: "a".to_owned() };
+        let now: VolumeAnswer = orders.ask_for("volume.relocate_cancel", &cancel).unwrap();
+        assert_eq!(now.free_bytes, free);
+        let last = now.volumes[0].relocation.as_ref().unwrap();
+        assert_eq!(last.state, RelocationState::Cancelled);
+        let message = refused(&mut orders, "volume.relocate_cancel", &cancel);
+        assert!(message.contains("nothing to cancel"), "{message}");
+        assert_eq!(a.read(0, 4 << 20).await.unwrap(), content);
+    });
+    assert_eq!(max_impact(&mut orders), 0.5, "the bound was one of the relocation");
+    assert_eq!(remembered(&sandbox), Vec::<std::path::PathBuf>::new());
+    // Sectors of a volume that goes are free, and its relocation is over.
+    relocate(&mut orders, &to("b", "end"));
+    let force = VolumeArguments { force: true, ..named("b") };
+    let left = orders.volume("volume.remove", &force).unwrap();
+    assert_eq!(left.free_bytes, (126 - 60) * MIB);
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+    let server = sandbox.serve(&settings);
+    let a = show(&mut control(&server), "a");
+    assert_eq!((mebibytes(&a), a.relocation), (vec![(1, 60)], None));
+    drop(server);
+}
+
+fn max_impact(control: &mut ControlClient) -> f64 {
+    let status: ServerStatus = control.ask_for("status", &serde_json::json!({})).unwrap();
+    status.max_impact
+}
+
+#[test]
+fn a_relocation_continues_after_the_end_of_its_server() {
+    for end in ["drained", "killed"] {
+        let sandbox = Sandbox::with_tiny_drive();
+        let settings = TWO.replace("16MiB", "60MiB");
         let spawned = (end == "killed").then(|| sandbox.spawn(&settings));
         let server = spawned.is_none().then(|| sandbox.serve(&settings));
-        let mut orders = match &server {
-            Some(server) => control(server),
-            None => ControlClient::connect(&sandbox.path("drive.img.control")).unwrap(),
-        };
-        if end == "removed" {
-            // Sectors of a volume that goes are free, and its relocation is over.
-            relocate(&mut orders, &to("b", "end"));
-            let force = VolumeArguments { force: true, ..named("b") };
-            let left = orders.volume("volume.remove", &force).unwrap();
-            assert_eq!(left.free_bytes, (126 - 60) * MIB);
-            drop(server);
-            continue;
-        }
+        let socket = sandbox.path("drive.img.control");
+        let mut orders = ControlClient::connect(&socket).unwrap();
+        let content: Bytes = noise(3, 4 << 20).into();
         runtime().block_on(async {
             let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
-            if content.is_empty() {
-                content = noise(3, 4 << 20).into();
-                a.write(0, content.clone()).await.unwrap();
-                a.request(NbdCommand::Flush).await.unwrap();
-            }
-            let free = orders.volume("volume.list", &named("a")).unwrap().free_bytes;
-            let started = relocate(&mut orders, &to("a", "end"));
-            assert_eq!(started.free_bytes, free - 60 * MIB, "the destination is not free");
-            let copies = until(&mut orders, "a", |now| now.pass_bytes_done > 0);
-            assert_eq!(copies.state, RelocationState::Copying, "{end}: {copies:?}");
-            if end == "cancelled" {
-                let cancel = CancelRelocation { name: "a".to_owned() };
-                let now: VolumeAnswer = orders.ask_for("volume.relocate_cancel", &cancel).unwrap();
-                assert_eq!(now.free_bytes, free);
-                let last = now.volumes[0].relocation.as_ref().unwrap();
-                assert_eq!(last.state, RelocationState::Cancelled);
-                assert!(
-                    refused(&mut orders, "volume.relocate_cancel", &cancel)
-                        .contains("nothing to cancel")
-                );
-            }
-            assert_eq!(a.read(0, 4 << 20).await.unwrap(), content);
+            a.write(56 << 20, content.clone()).await.unwrap();
+            a.request(NbdCommand::Flush).await.unwrap();
         });
+        let order = RelocateArguments { max_impact: Some(0.9), ..to("a", "end") };
+        relocate(&mut orders, &order);
+        until(&mut orders, "a", |now| now.pass_bytes_done > 0);
+        // While it runs, a copy of its state is what a file system may bring back after a crash.
+        let file = remembered(&sandbox).remove(0);
+        let state = std::fs::read(&file).unwrap();
+        drop(orders);
         if let Some(server) = server {
             assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
         }
         spawned.into_iter().for_each(common::Spawned::kill_9);
+
+        let server = sandbox.serve(&settings);
+        let mut orders = control(&server);
+        assert_eq!(max_impact(&mut orders), 0.9, "{end}: its bound is remembered");
+        let last = ended(&mut orders, "a");
+        assert_eq!((last.state, last.pass), (RelocationState::Complete, 1), "{end}: {last:?}");
+        assert_eq!(mebibytes(&show(&mut orders, "a")), [(67, 60)], "{end}");
+        assert_eq!((max_impact(&mut orders), remembered(&sandbox).len()), (0.5, 0), "{end}");
+        runtime().block_on(async {
+            let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+            assert_eq!(a.read(56 << 20, 4 << 20).await.unwrap(), content);
+        });
+        drop((orders, server));
+        // A volume that has moved is not moved again.
+        std::fs::write(&file, state).unwrap();
         let server = sandbox.serve(&settings);
         let a = show(&mut control(&server), "a");
-        assert_eq!((mebibytes(&a), a.relocation), (vec![(1, 60)], None), "{end}");
+        assert_eq!((mebibytes(&a), a.relocation), (vec![(67, 60)], None), "{end}");
+        assert_eq!(remembered(&sandbox).len(), 0);
         drop(server);
     }
+}
+
+#[test]
+fn a_relocation_that_cannot_be_remembered_or_continued_is_reported() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let settings = TWO.replace("16MiB", "60MiB");
+    // A file where the state directory would be made.
+    std::fs::write(sandbox.path("full"), "").unwrap();
+    let unwritable = format!("state = {:?}\n{settings}", sandbox.path("full/state"));
+    let server = sandbox.serve(&unwritable);
+    let mut orders = control(&server);
+    let order = to("a", "end");
+    match orders.ask_for::<VolumeAnswer>("volume.relocate", &order) {
+        Err(ControlError::ErrorReply(reply)) => {
+            assert_eq!(reply.kind, ErrorReplyKind::Failed);
+            assert!(reply.message.contains("a is not relocated, because "), "{}", reply.message);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(show(&mut orders, "a").relocation, None);
+    drop((orders, server));
+
+    // Without state it is not continued, and the answer has a note.
+    let stateless = format!("state = \"off\"\n{settings}");
+    let server = sandbox.serve(&stateless);
+    let notes = relocate(&mut control(&server), &order).notes.join("\n");
+    assert!(notes.contains("does not continue after a restart"), "{notes}");
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+
+    // Another volume takes the destination before the next start.
+    let server = sandbox.serve(&settings);
+    relocate(&mut control(&server), &order);
+    let file = remembered(&sandbox).remove(0);
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+    let state = std::fs::read(&file).unwrap();
+    let three = format!("{settings}[[volume]]\nname = \"c\"\nsize = \"20MiB\"\n");
+    let server = sandbox.serve(&three);
+    let last = state_of(&mut control(&server), "a");
+    assert_eq!(last.state, RelocationState::Failed);
+    assert!(last.reason.contains("are not all free"), "{last:?}");
+    assert_eq!(mebibytes(&show(&mut control(&server), "a")), [(1, 60)]);
+    assert_eq!(remembered(&sandbox).len(), 0, "it is not tried again");
+    drop(server);
+
+    // A damaged file is left as it is, until another relocation replaces it.
+    std::fs::write(&file, &state[..state.len() / 2]).unwrap();
+    let server = sandbox.serve(&three);
+    assert_eq!(show(&mut control(&server), "a").relocation, None);
+    assert_eq!(std::fs::read(&file).unwrap(), state[..state.len() / 2]);
+    relocate(&mut control(&server), &part("a", "0", "1MiB", "end"));
+    assert_eq!(ended(&mut control(&server), "a").state, RelocationState::Complete);
+    assert_eq!(remembered(&sandbox).len(), 0);
+    drop(server);
 }
 
 #[test]
@@ -420,7 +518,7 @@ fn scans_of_the_volume_end_before_its_sectors_change() {
     orders.scan("scan.start", &again).unwrap();
     while orders.scan("scan.status", &scan("backup")).unwrap().scans[0].state != ScanState::Complete
     {
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(20));
     }
     assert!(std::fs::read(sandbox.path("new.img")).unwrap() == content);
     let status: ServerStatus = orders.ask_for("status", &serde_json::json!({})).unwrap();
@@ -449,7 +547,7 @@ fn a_drive_that_fails_leaves_a_volume_at_one_place_with_its_content() {
             let mut client = Client::open(&socket, "a").await.unwrap();
             let content = noise(round + 1, 4 << 20);
             while client.write(0, content.clone()).await.is_err() {}
-            for turn in 0..16 {
+            for turn in 0..24 {
                 let last = relocated(&volumes, turn);
                 match last.state {
                     RelocationState::Complete => complete += 1,
@@ -477,6 +575,7 @@ fn relocated(volumes: &Arc<Volumes>, turn: u64) -> RelocationStatus {
         size: None,
         to: if turn.is_multiple_of(2) { RelocateTo::LargestGap } else { RelocateTo::Start },
         force: false,
+        max_impact: None,
         dry_run: false,
     };
     // The table of a change that failed may still have to be undone.

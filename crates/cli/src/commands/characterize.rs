@@ -54,8 +54,8 @@ pub struct Arguments {
     /// With --beside: write the profile only, and keep the drive model in use
     #[arg(long, requires = "beside")]
     pub keep_model: bool,
-    /// With --beside: maximum increase of the clients' mean response time, which scans have too,
-    /// such as 1% [default: that of the server]
+    /// With --beside: maximum increase of the clients' mean response time by all background work
+    /// while it runs, such as 1% [default: that of the drive]
     #[arg(long, value_name = "SHARE", requires = "beside")]
     pub max_impact: Option<String>,
     /// HTML page to write: zones, rate, skews, seek curve, slips and accuracy as pictures

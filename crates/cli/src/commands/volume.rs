@@ -1,21 +1,23 @@
 //! `headtime volume`: the volumes of a running `headtime serve`, made, changed, removed and listed
 //! over its control socket.
 
+mod relocate;
+
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use headtime_serve::config::VOLUME_KEYS;
 use headtime_serve::control::{
-    CancelRelocation, ClassStatus, ExtentStatus, RelocateArguments, VolumeAnswer, VolumeArguments,
-    VolumeStatus,
+    ClassStatus, ExtentStatus, VolumeAnswer, VolumeArguments, VolumeStatus,
 };
-use headtime_serve::volumes::{RelocationState, RelocationStatus};
-use headtime_units::{ByteSize, Extent, Nanos, Share, parse_share};
+use headtime_units::{ByteSize, Extent, Nanos};
 use serde::Serialize;
 
 use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
 use headtime_console::output::{columns_within, print, print_json, prompt, terminal_size};
+pub use relocate::Relocate;
+pub(super) use relocate::relocation_text;
 
 /// Arguments of `headtime volume`.
 #[derive(Debug, Args)]
@@ -108,39 +110,6 @@ pub struct Extend {
     pub server: ServerArguments,
 }
 
-/// The sectors to be moved.
-#[derive(Debug, Args)]
-pub struct Relocate {
-    /// Volume
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// Destination: `start` (the first free extent that is long enough), `end` (the end of the
-    /// last one), `largest-gap`, or an address in bytes of the drive, such as 100GiB
-    #[arg(long, value_name = "WHERE", required_unless_present = "cancel")]
-    pub to: Option<String>,
-    /// First byte of the volume to move [default: 0]
-    #[arg(long, value_name = "OFFSET", conflicts_with = "cancel")]
-    pub from: Option<String>,
-    /// Number of bytes to move [default: all up to the end of the volume]
-    #[arg(long, value_name = "SIZE", conflicts_with = "cancel")]
-    pub size: Option<String>,
-    /// Maximum increase of the clients' mean response time by all background work, such as 1%
-    #[arg(long, value_name = "SHARE", conflicts_with = "cancel")]
-    pub max_impact: Option<String>,
-    /// End the relocation that runs; the volume keeps its earlier sectors
-    #[arg(long, conflicts_with = "to")]
-    pub cancel: bool,
-    /// Cancel the scans of the volume when its sectors change, instead of waiting for their end
-    #[arg(long, conflicts_with = "cancel")]
-    pub force: bool,
-    /// Print the result without changing anything
-    #[arg(long, conflicts_with = "cancel")]
-    pub dry_run: bool,
-    /// Server to address
-    #[command(flatten)]
-    pub server: ServerArguments,
-}
-
 /// A volume to be removed.
 #[derive(Debug, Args)]
 pub struct Remove {
@@ -186,7 +155,7 @@ pub struct Show {
 /// When the order is not valid, no server answers, or the server refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let VolumeCommand::Relocate(relocate) = &arguments.order {
-        return run_relocate(relocate);
+        return relocate::run(relocate);
     }
     let (verb, order, server) = match &arguments.order {
         VolumeCommand::Add(add) => {
@@ -235,34 +204,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     send(server, verb, &order)
 }
 
-fn run_relocate(relocate: &Relocate) -> Result<(), Failure> {
-    let Relocate { name, to, from, size, max_impact, cancel, force, dry_run, server } = relocate;
-    if *cancel {
-        let order = CancelRelocation { name: name.clone() };
-        return send(server, "volume.relocate_cancel", &order);
-    }
-    let max_impact = max_impact.as_deref().map(parse_share).transpose();
-    let max_impact =
-        max_impact.map_err(|error| Failure::usage(anyhow!("--max-impact: {error}")))?;
-    let order = RelocateArguments {
-        name: name.clone(),
-        from: from.clone(),
-        size: size.clone(),
-        to: to.clone().unwrap_or_default(),
-        max_impact: max_impact.map(Share::as_fraction),
-        force: *force,
-        dry_run: *dry_run,
-    };
-    send(server, "volume.relocate", &order)
-}
-
 /// Sends a verb and prints the answer.
 fn send(server: &ServerArguments, verb: &str, order: &impl Serialize) -> Result<(), Failure> {
-    let answer: VolumeAnswer = ask(&mut server.choice.connect("")?, verb, order)?;
+    answered(server, &ask(&mut server.choice.connect("")?, verb, order)?)
+}
+
+/// Prints an answer.
+fn answered(server: &ServerArguments, answer: &VolumeAnswer) -> Result<(), Failure> {
     if server.json {
-        return print_json(&answer);
+        return print_json(answer);
     }
-    print(&text(&answer, terminal_size().map_or(usize::MAX, |(columns, _)| columns)))
+    print(&text(answer, terminal_size().map_or(usize::MAX, |(columns, _)| columns)))
 }
 
 /// Asks at the terminal.
@@ -357,32 +309,6 @@ pub(super) fn extents_text(volume: &str, extents: &[ExtentStatus]) -> String {
     format!("extents of {volume}: {}\n", all.join(", "))
 }
 
-/// A line about a relocation.
-pub(super) fn relocation_text(of: &RelocationStatus) -> String {
-    let size = ByteSize::new;
-    let (what, to) = (size(of.bytes), format!("LBA {}", of.to_sector));
-    let mut text = format!("relocation of {}: {what} to {to}: {}", of.volume, of.state.name());
-    match of.state {
-        RelocationState::Copying => {
-            let (done, all) = (size(of.pass_bytes_done), size(of.pass_bytes));
-            text.push_str(&format!(
-                " {done} of {all} in pass {}, {:.0} s after its start",
-                of.pass, of.seconds
-            ));
-        }
-        RelocationState::Complete => {
-            let held = of.held_seconds.unwrap_or_default();
-            text.push_str(&format!(" after {:.1} s, writes were held {held:.3} s", of.seconds));
-        }
-        _ => {}
-    }
-    if !of.reason.is_empty() {
-        text.push_str(&format!(": {}", of.reason));
-    }
-    text.push('\n');
-    text
-}
-
 /// The cell of a setting that a volume does not have.
 const NONE: &str = "–";
 
@@ -434,11 +360,12 @@ Examples:
   headtime volume add vm1@bulk limit=10% --config /etc/headtime/headtime.toml
   headtime volume set vm1 reserve=40% --dry-run --control /run/headtime/sdb.control
   headtime volume grow vm1 +100GiB --drive drive.img
-  headtime volume relocate vm1 --to start --drive drive.img
+  headtime volume relocate vm1 --to start --wait --drive drive.img
   headtime volume remove vm1 --yes --force --drive drive.img
 
 Every change is made wholly or not at all, is in force and on the drive when the program returns, \
-and survives a restart; a relocation goes on in the background. docs/volumes.md tells more.";
+and survives a restart; a relocation goes on in the background, and after a restart. \
+docs/volumes.md tells more.";
 
 /// The keys, from the table that the reader of configurations uses.
 fn long_help() -> String {

@@ -8,11 +8,11 @@ use headtime_sched::{Command, CommandId, Op};
 use headtime_units::Extent;
 use smallvec::SmallVec;
 
-use super::{Engine, LOST_WRITES};
+use super::Engine;
 use crate::backend::BackendCommand;
 use crate::engine::mailbox::Message;
 use crate::engine::scan_queue::ScanEvent;
-use crate::request::{IoDone, IoError};
+use crate::request::{IoDone, IoError, LOST_WRITES};
 use crate::snapshot::DriveSnapshot;
 
 /// The outcome of closing a drive.

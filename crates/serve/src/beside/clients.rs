@@ -15,7 +15,7 @@ use headtime_units::{Nanos, Share};
 use super::runner::Runner;
 use super::stored::{self, StoredFiles};
 use super::{BesideError, BesideState, BesideStatus, RememberedUse, StartBeside};
-use crate::scans::Scans;
+use crate::scans::{BoundedWork, Scans};
 
 /// The characterization of one drive beside its clients.
 pub struct BesideClients {
@@ -111,9 +111,6 @@ impl BesideClients {
                 return Err(error.into());
             }
         };
-        if let Some(share) = start.max_impact.map(share_of).transpose()? {
-            self.bound(share)?;
-        }
         let mut job = self.new_job(start);
         if paused {
             job.update(|status| {
@@ -134,7 +131,7 @@ impl BesideClients {
     /// See [`BesideError`]; nothing was begun then.
     pub fn start(&self, start: StartBeside) -> Result<BesideStatus, BesideError> {
         self.check(&start)?;
-        let max_impact = start.max_impact.map(share_of).transpose()?;
+        start.max_impact.map(share_of).transpose()?;
         let mut slot = self.lock();
         if let Some(job) = slot.as_ref() {
             match job.status().state {
@@ -161,9 +158,6 @@ impl BesideClients {
                 let _ = files.remove_state();
                 return Err(error);
             }
-        }
-        if let Some(share) = max_impact {
-            self.bound(share)?;
         }
         let mut job = self.new_job(start);
         self.launch(&mut job, Left::new(probe))?;
@@ -199,7 +193,9 @@ impl BesideClients {
         let mut slot = self.lock();
         let job = slot.as_mut().ok_or(BesideError::NotThere)?;
         if let Some(share) = max_impact {
-            self.bound(share)?;
+            if job.status().state == BesideState::Running {
+                self.bound(Some(share))?;
+            }
             job.start.max_impact = Some(share.as_fraction());
             if let Some(files) = &self.files {
                 files.write_start(&job.start, job.status().state == BesideState::Paused)?;
@@ -304,12 +300,14 @@ impl BesideClients {
         }
     }
 
-    /// Changes the bound on the impact, which scans have too.
-    fn bound(&self, share: Share) -> Result<(), BesideError> {
-        self.scans.set_max_impact(share).map_err(|_| BesideError::Closed)
+    /// Sets the bound on the impact of all background work while it runs.
+    fn bound(&self, share: Option<Share>) -> Result<(), BesideError> {
+        let bound = self.scans.set_bound_of(BoundedWork::Characterization, share);
+        bound.map_err(|_| BesideError::Closed)
     }
 
     fn launch(&self, job: &mut Job, left: Left) -> Result<(), BesideError> {
+        self.bound(job.start.max_impact.map(share_of).transpose()?)?;
         job.stop.store(false, Ordering::Release);
         job.update(|status| {
             status.state = BesideState::Running;
@@ -326,9 +324,11 @@ impl BesideClients {
             status: Arc::clone(&job.status),
             stop: Arc::clone(&job.stop),
         };
-        let slot = Arc::clone(&job.left);
+        let (slot, scans) = (Arc::clone(&job.left), Arc::clone(&self.scans));
         let run = move || {
             let left = runner.run(left);
+            // A drive that is closing has no background work.
+            let _ = scans.set_bound_of(BoundedWork::Characterization, None);
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = left;
         };
         let thread = std::thread::Builder::new().name("headtime-probe".to_owned()).spawn(run);

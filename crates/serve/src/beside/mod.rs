@@ -54,8 +54,8 @@ pub struct StartBeside {
     /// Replaces an existing file, and discards the state of an earlier characterization.
     #[serde(default)]
     pub force: bool,
-    /// The bound on the growth of the clients' mean response time, as a share, which scans have
-    /// too; unchanged if absent.
+    /// The bound on the growth of the clients' mean response time by all background work while it
+    /// runs, as a share; that of the drive if absent.
     #[serde(default)]
     pub max_impact: Option<f64>,
 }

@@ -10,8 +10,8 @@ use crate::beside::{BesideClients, BesideError, BesideStatus, StartBeside};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResumeBeside {
-    /// The bound on the growth of the clients' mean response time, as a share, which scans have
-    /// too; unchanged if absent.
+    /// The bound on the growth of the clients' mean response time by all background work while it
+    /// runs, as a share; unchanged if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_impact: Option<f64>,
 }

@@ -44,7 +44,8 @@ pub struct RelocateArguments {
     pub size: Option<String>,
     /// The destination: `start`, `end`, `largest-gap`, or an address in bytes of the drive.
     pub to: String,
-    /// The maximum increase of the clients' mean response time by all background work, as a share.
+    /// The maximum increase of the clients' mean response time by all background work while the
+    /// relocation runs, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_impact: Option<f64>,
     /// Scans of the volume end before its sectors change, instead of delaying that.
@@ -67,7 +68,7 @@ impl RelocateArguments {
     /// # Errors
     /// [`ErrorReplyKind::BadRequest`](super::ErrorReplyKind::BadRequest) with the invalid argument.
     pub fn order(&self) -> Result<RelocateOrder, ErrorReply> {
-        let Self { name, from, size, to, force, dry_run, max_impact: _ } = self.clone();
+        let Self { name, from, size, to, force, dry_run, max_impact } = self.clone();
         let bytes = |key: &str, text: Option<String>| {
             let parse = |text: String| {
                 parse_bytes(&text).map_err(|error| bad_request(format!("{name}: {key}: {error}")))
@@ -78,7 +79,8 @@ impl RelocateArguments {
         let to: RelocateTo = to
             .parse()
             .map_err(|error: RelocateToError| bad_request(format!("{name}: to: {error}")))?;
-        Ok(RelocateOrder { name, from, size, to, force, dry_run })
+        let max_impact = max_impact.map(impact).transpose()?;
+        Ok(RelocateOrder { name, from, size, to, force, max_impact, dry_run })
     }
 }
 
@@ -220,13 +222,8 @@ pub(super) fn change(
 }
 
 pub(super) fn relocate(handler: &ControlHandler, arguments: Arguments) -> Answer {
-    let arguments: RelocateArguments = arguments.parse()?;
-    let (order, max_impact) = (arguments.order()?, arguments.max_impact.map(impact).transpose()?);
-    let answer = handler.server()?.volumes.relocate(&order)?;
-    if let Some(share) = max_impact.filter(|_| !order.dry_run) {
-        handler.scans.set_max_impact(share)?;
-    }
-    volume_answer(answer, order.dry_run)
+    let order = arguments.parse::<RelocateArguments>()?.order()?;
+    volume_answer(handler.server()?.volumes.relocate(&order)?, order.dry_run)
 }
 
 pub(super) fn cancel(handler: &ControlHandler, arguments: Arguments) -> Answer {

@@ -10,6 +10,7 @@
 
 mod addresses;
 mod alone;
+mod bound;
 mod error;
 mod files;
 mod identity;
@@ -41,6 +42,8 @@ use jiff::Zoned;
 
 use addresses::Addresses;
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
+pub(crate) use bound::BoundedWork;
+use bound::ImpactBound;
 pub use error::ScanError;
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
@@ -97,7 +100,7 @@ pub struct Scans {
     targets: Mutex<Vec<(String, Extents)>>,
     directory: Option<PathBuf>,
     slots: Mutex<BTreeMap<(String, TaskKind), Slot>>,
-    fill: Mutex<FillSettings>,
+    bound: Mutex<ImpactBound>,
     /// No clients use the drive.
     alone: bool,
     clock: WallClock,
@@ -179,7 +182,7 @@ impl Scans {
             targets: Mutex::new(targets),
             directory,
             slots: Mutex::default(),
-            fill: Mutex::new(fill),
+            bound: Mutex::new(ImpactBound::new(fill)),
             alone,
             clock: Arc::new(Zoned::now),
             sections: Mutex::default(),
@@ -319,16 +322,26 @@ impl Scans {
     /// The largest allowed growth of the mean response time of clients, as a share.
     #[must_use]
     pub fn max_impact(&self) -> f64 {
-        self.fill.lock().unwrap_or_else(PoisonError::into_inner).max_impact
+        self.bound().max_impact()
     }
 
-    /// Changes the allowed growth for all scans of the drive.
+    /// Changes the allowed growth for all background work of the drive, also for work that has a
+    /// bound of its own.
     pub fn set_max_impact(&self, share: Share) -> Result<(), ScanError> {
-        let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = FillSettings { max_impact: share.as_fraction(), ..*fill };
-        self.handle.set_fill(changed)?;
-        *fill = changed;
-        Ok(())
+        self.bound().set(&self.handle, share)
+    }
+
+    /// Sets the allowed growth while some work runs, or ends this.
+    pub(crate) fn set_bound_of(
+        &self,
+        work: BoundedWork,
+        share: Option<Share>,
+    ) -> Result<(), ScanError> {
+        self.bound().set_of(&self.handle, work, share)
+    }
+
+    fn bound(&self) -> MutexGuard<'_, ImpactBound> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The measured growth of the mean response time of clients since the first scan, as a share.

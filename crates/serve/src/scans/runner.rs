@@ -21,7 +21,6 @@ use headtime_io::{DriveHandle, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 use headtime_sched::{FillSource, PendingSectors};
 use headtime_tasks::{BackupForm, Output, ReadSource, Scan};
 use headtime_units::{Extent, Sectors};
-use rustix::io::Errno;
 
 use super::WallClock;
 use super::addresses::Addresses;
@@ -29,6 +28,7 @@ use super::files::{Journal, StateFile};
 use super::output::OutputFile;
 use super::status::{ScanState, ScanStatus};
 use super::terms::{ScanTerms, TermsChange};
+use crate::disk::is_gone;
 
 /// A command for a scan.
 pub(super) enum ScanCommand {
@@ -294,7 +294,7 @@ impl Runner {
                 self.deliver(extent, Ok(&bytes), written, source_of(source));
             }
             ScanEvent::Failed { extent, errno, source, written } => {
-                let gone = GONE.iter().any(|gone| gone.raw_os_error() == errno);
+                let gone = is_gone(errno);
                 if self.state.suspects.is_empty() && !gone {
                     tracing::warn!(
                         "a scan of {} cannot read {extent}: {}",
@@ -683,16 +683,6 @@ fn source_of(source: FillSource) -> ReadSource {
     }
 }
 
-/// Errors of a drive that is gone, as opposed to medium errors.
-const GONE: [Errno; 7] = [
-    Errno::NODEV,
-    Errno::NXIO,
-    Errno::NOTCONN,
-    Errno::CONNRESET,
-    Errno::TIMEDOUT,
-    Errno::SHUTDOWN,
-    Errno::NOMEDIUM,
-];
 /// The maximum number of consecutive failed blocks: 16 MiB in blocks of 4 KiB, more than a scratch,
 /// less than a drive.
 const MAX_SUSPECTS: usize = 4096;

@@ -62,6 +62,7 @@ mod live;
 mod metadata;
 mod orders;
 mod relocation;
+mod relocation_file;
 mod relocator;
 mod settings;
 pub mod shares;
@@ -79,6 +80,7 @@ pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesN
 pub use relocation::{
     RelocateOrder, RelocateTo, RelocateToError, Relocation, RelocationState, RelocationStatus,
 };
+pub(crate) use relocation_file::RelocationFile;
 pub use settings::{ClassNames, ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 pub use space::{DriveShape, FreeSpace};
 pub use store::{StoreError, VolumeStore};

@@ -8,6 +8,7 @@
 //! see growth, and the scheduler gets the new shares. A command that fails undoes its earlier
 //! steps.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use headtime_tasks::TaskKind;
 use headtime_units::{ByteSize, SectorSize, Share};
 
 use super::errors::VolumeError;
-use super::relocation::{RelocateOrder, RelocationStatus};
+use super::relocation::{RelocateOrder, Relocation, RelocationStatus};
+use super::relocation_file::RelocationFile;
 use super::relocator::{RelocationJob, Relocator};
 use super::settings::{ClassSettings, SettingsChange, VolumeClass};
 use super::slot;
@@ -42,6 +44,8 @@ pub struct Volumes {
     store: Mutex<Option<VolumeStore>>,
     /// The last relocation since the server started.
     relocation: Mutex<Option<Arc<RelocationJob>>>,
+    /// Keeps the relocation that runs over a restart, if the server has a state directory.
+    relocation_file: Option<RelocationFile>,
 }
 
 /// A command for a volume or one of its classes.
@@ -161,6 +165,13 @@ pub enum OrderError {
     /// A class is to be relocated.
     #[error("{export} is a class and shares the sectors of its volume; relocate {volume}")]
     ClassRelocation { export: String, volume: String },
+    /// The state directory cannot be written.
+    #[error(
+        "volume {name} is not relocated, because {} cannot be written, which keeps the relocation \
+            over a restart: {error}; free space, or check its file system",
+        path.display()
+    )]
+    RelocationFile { name: String, path: PathBuf, error: std::io::Error },
     /// The system has no further thread.
     #[error("volume {name}: its relocation cannot start a thread: {error}; free some memory")]
     Thread { name: String, error: std::io::Error },
@@ -187,7 +198,24 @@ impl Volumes {
         store: Option<VolumeStore>,
     ) -> Self {
         let (store, relocation) = (Mutex::new(store), Mutex::default());
-        Self { disk, exports, scans, handle, blocks, configured, store, relocation }
+        let relocation_file = None;
+        Self {
+            disk,
+            exports,
+            scans,
+            handle,
+            blocks,
+            configured,
+            store,
+            relocation,
+            relocation_file,
+        }
+    }
+
+    /// Keeps the relocation that runs in a file.
+    pub(crate) fn keep_relocation_in(mut self, file: Option<RelocationFile>) -> Self {
+        self.relocation_file = file;
+        self
     }
 
     /// All volumes of the drive by address, including those that are not served.
@@ -477,21 +505,105 @@ impl Volumes {
                     state then; --force ends them"
             ));
         }
+        if self.relocation_file.is_none() {
+            notes.push(
+                "this server keeps no state, so the relocation does not continue after a restart"
+                    .to_owned(),
+            );
+        }
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
-        store.reserve_sectors(vec![relocation.destination]);
-        let job = RelocationJob::new(relocation, force);
+        if let Some(file) = &self.relocation_file {
+            let written = file.write(&relocation.to_store(force, order.max_impact));
+            written.map_err(|error| {
+                // It may be complete and not durable.
+                self.forget_relocation();
+                let (name, path) = (name.to_owned(), file.path().to_owned());
+                OrderError::RelocationFile { name, path, error }
+            })?;
+        }
+        let job = RelocationJob::new(relocation, force, order.max_impact);
+        self.launch_relocation(store, job).inspect_err(|_| self.forget_relocation())?;
+        tracing::info!(volume = name, to = %order.to, "relocation started");
+        Ok(self.now(store.table(), |volume| volume.name == name, notes))
+    }
+
+    fn launch_relocation(
+        self: &Arc<Self>,
+        store: &mut VolumeStore,
+        job: Arc<RelocationJob>,
+    ) -> Result<(), OrderError> {
+        store.reserve_sectors(vec![job.relocation.destination]);
         let (volumes, handle) = (Arc::clone(self), self.handle.clone());
         let relocator = Relocator { volumes, handle, job: Arc::clone(&job) };
         let thread = std::thread::Builder::new().name("headtime-move".to_owned());
         if let Err(error) = thread.spawn(move || relocator.run()) {
             store.reserve_sectors(Vec::new());
-            return Err(OrderError::Thread { name: name.to_owned(), error });
+            return Err(OrderError::Thread { name: job.relocation.name.clone(), error });
         }
         *self.last_relocation() = Some(job);
-        tracing::info!(volume = name, to = %order.to, "relocation started");
-        Ok(self.now(store.table(), |volume| volume.name == name, notes))
+        Ok(())
+    }
+
+    /// Continues the relocation of an earlier server. One that cannot continue is reported as
+    /// failed, and is over.
+    pub(crate) fn resume_relocation(self: &Arc<Self>) {
+        let Some(file) = &self.relocation_file else { return };
+        let path = file.path().display();
+        let stored = match file.read() {
+            Ok(None) => return,
+            Ok(Some(stored)) => stored,
+            Err(fault) => {
+                tracing::warn!(
+                    "a relocation does not continue: {path}: {fault}; restore the file, or repeat \
+                        the command, which replaces it"
+                );
+                return;
+            }
+        };
+        let mut store = self.store();
+        let Some(store) = store.as_mut() else { return };
+        let name = &stored.name;
+        if let Err(error) = store.check_writable() {
+            tracing::warn!("the relocation of {name} does not continue: {error}");
+            return;
+        }
+        let is_same = |volume: &Volume| {
+            volume.id.0 == stored.volume && volume.extents.as_slice() == stored.before
+        };
+        if !store.table().volumes().iter().any(is_same) {
+            // It was complete, or the volume was changed by a server without this state.
+            self.forget_relocation();
+            return;
+        }
+        let relocation = Relocation::of_stored(&stored);
+        let fits = store.table().check_destination(&relocation);
+        let job = RelocationJob::new(relocation, stored.force, stored.max_impact);
+        let begun = match fits {
+            Ok(()) => self.launch_relocation(store, Arc::clone(&job)),
+            Err(error) => Err(error.into()),
+        };
+        match begun {
+            Ok(()) => tracing::info!(volume = name, "relocation continues, from its start"),
+            Err(error) => {
+                self.forget_relocation();
+                job.fail(error.to_string());
+                *self.last_relocation() = Some(job);
+            }
+        }
+    }
+
+    /// Forgets the relocation: it does not continue after a restart.
+    pub(super) fn forget_relocation(&self) {
+        let Some(file) = &self.relocation_file else { return };
+        if let Err(error) = file.remove() {
+            tracing::warn!(
+                "{} cannot be removed: {error}; remove it, so that the relocation does not begin \
+                    again at the next start",
+                file.path().display()
+            );
+        }
     }
 
     /// Ends the relocation of a volume. The volume keeps its earlier sectors, unless it has got the
@@ -521,8 +633,14 @@ impl Volumes {
         let job = self.last_relocation().clone().filter(|job| !job.is_over());
         let Some(job) = job else { return };
         let name = &job.relocation.name;
-        tracing::warn!("the relocation of {name} ends with the server, before {name} has moved");
-        if !job.cancel(TIMEOUT) {
+        if self.relocation_file.is_some() {
+            tracing::info!("the relocation of {name} continues when the server starts again");
+        } else {
+            tracing::warn!(
+                "the relocation of {name} ends with the server, before {name} has moved"
+            );
+        }
+        if !job.close(TIMEOUT) {
             tracing::warn!("the relocation of {name} does not end within {TIMEOUT:?}");
         }
     }
@@ -755,6 +873,7 @@ impl OrderError {
             Self::Busy { .. }
                 | Self::Shares { .. }
                 | Self::StillRelocating { .. }
+                | Self::RelocationFile { .. }
                 | Self::Thread { .. }
         );
         !failed && !own

@@ -5,10 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use headtime_sched::VolumeId;
-use headtime_units::{ByteSize, Extent, Lba, SectorSize, Sectors, parse_bytes};
+use headtime_units::{ByteSize, Extent, Lba, SectorSize, Sectors, Share, parse_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::extents::Extents;
+use super::relocation_file::StoredRelocation;
 
 /// The destination of a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub struct RelocateOrder {
     pub to: RelocateTo,
     /// Scans of the volume end before their sectors change, instead of delaying that.
     pub force: bool,
+    /// The bound on the impact of all background work while it runs; that of the drive if absent.
+    pub max_impact: Option<Share>,
     /// Check the command without carrying it out.
     pub dry_run: bool,
 }
@@ -107,6 +110,34 @@ impl Relocation {
             before.join(", "),
             self.destination
         )
+    }
+
+    /// The relocation in a file, of a volume that has not changed since.
+    pub(super) fn of_stored(stored: &StoredRelocation) -> Self {
+        let StoredRelocation { volume, name, offset, before, destination, .. } = stored;
+        let before = Extents::new(before.clone());
+        Self {
+            volume: VolumeId(*volume),
+            name: name.clone(),
+            offset: *offset,
+            source: before.part(*offset, destination.len),
+            destination: *destination,
+            after: before.relocated(*offset, destination.len, destination.start),
+            before,
+        }
+    }
+
+    /// The same, for the file.
+    pub(super) fn to_store(&self, force: bool, max_impact: Option<Share>) -> StoredRelocation {
+        StoredRelocation {
+            volume: self.volume.0,
+            name: self.name.clone(),
+            offset: self.offset,
+            before: self.before.as_slice().to_vec(),
+            destination: self.destination,
+            force,
+            max_impact,
+        }
     }
 
     /// The parts of some sectors of the drive that move, with the address to which each moves.
@@ -188,6 +219,17 @@ pub struct RelocationStatus {
     /// The reason for waiting, or the error.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub reason: String,
+}
+
+impl RelocationStatus {
+    /// The share of this pass that is copied, 0 to 1.
+    #[must_use]
+    pub fn share_done(&self) -> f64 {
+        if self.state == RelocationState::Complete || self.pass_bytes == 0 {
+            return 1.0;
+        }
+        self.pass_bytes_done as f64 / self.pass_bytes as f64
+    }
 }
 
 #[cfg(test)]

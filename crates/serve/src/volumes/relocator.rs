@@ -10,7 +10,9 @@
 //! 3. *Leave.* Once all requests that use the old place are complete, it becomes free.
 //!
 //! An error, or a cancellation before the commit point, leaves the volume as it was. So does the
-//! end of the server, because nothing on the drive mentions the copy before.
+//! end of the server, because nothing on the drive mentions the copy before. The next server copies
+//! again from the start ([`super::relocation_file`]). So does a relocation whose drive was gone,
+//! because a drive that comes back may have lost what it had not made durable.
 //!
 //! If the table cannot be written, and the change cannot be undone either, either table may be
 //! valid at the next start. Changes of the sectors are then refused until it is undone.
@@ -21,22 +23,28 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use headtime_io::{
-    DriveHandle, Io, IoDone, IoError, ScanEvent, ScanStart, SubmitError, WriteMarks,
+    DriveHandle, Io, IoDone, IoError, LinkState, ScanEvent, ScanStart, SubmitError, WriteMarks,
 };
 use headtime_sched::{PendingSectors, ScanPriority, VolumeId};
 use headtime_tasks::ScanSubject;
-use headtime_units::{Extent, Lba, SectorSize, Sectors};
+use headtime_units::{Extent, Lba, SectorSize, Sectors, Share};
 
 use super::relocation::{Relocation, RelocationState, RelocationStatus};
-use super::store::StoreError;
+use super::store::{StoreError, VolumeStore};
 use super::{LiveVolume, Volumes};
+use crate::disk::is_gone;
+use crate::scans::BoundedWork;
 
 /// A relocation that runs or is over.
 pub(super) struct RelocationJob {
     pub(super) relocation: Relocation,
     /// Scans of the volume end before the switch.
     force: bool,
+    /// The bound on the impact of background work while it runs.
+    max_impact: Option<Share>,
     stop: AtomicBool,
+    /// It ends with the server, and continues with the next one.
+    closing: AtomicBool,
     progress: Mutex<Progress>,
     /// Signals the end.
     over: Condvar,
@@ -57,6 +65,8 @@ struct Progress {
 enum Stop {
     Cancelled,
     Failed(String),
+    /// The drive is gone, or has lost a part of the copy. It is tried again.
+    Gone(String),
 }
 
 /// The result of an attempt to switch.
@@ -70,7 +80,7 @@ enum Attempt {
 }
 
 impl RelocationJob {
-    pub(super) fn new(relocation: Relocation, force: bool) -> Arc<Self> {
+    pub(super) fn new(relocation: Relocation, force: bool, max_impact: Option<Share>) -> Arc<Self> {
         let progress = Progress {
             state: RelocationState::Copying,
             begun: Instant::now(),
@@ -84,14 +94,36 @@ impl RelocationJob {
         Arc::new(Self {
             relocation,
             force,
+            max_impact,
             stop: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             progress: Mutex::new(progress),
             over: Condvar::new(),
         })
     }
 
+    /// Ends it before it has begun.
+    pub(super) fn fail(&self, reason: String) {
+        tracing::error!("{} stays where it is: {reason}", self.relocation.name);
+        self.end(RelocationState::Failed, reason);
+    }
+
+    fn end(&self, state: RelocationState, reason: String) {
+        let mut progress = self.progress();
+        (progress.state, progress.reason) = (state, reason);
+        progress.ended = Some(Instant::now());
+        drop(progress);
+        self.over.notify_all();
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.progress().ended.is_some()
+    }
+
+    /// As [`RelocationJob::cancel`], without forgetting it.
+    pub(super) fn close(&self, patience: Duration) -> bool {
+        self.closing.store(true, Ordering::Release);
+        self.cancel(patience)
     }
 
     /// Ends it before its commit point, if that is not over. Returns whether it has ended within
@@ -143,7 +175,15 @@ pub(super) struct Relocator {
 impl Relocator {
     /// Carries it out. The destination is reserved.
     pub(super) fn run(self) {
-        let outcome = self.relocate();
+        let scans = &self.volumes.scans;
+        let bounded = scans.set_bound_of(BoundedWork::Relocation, self.job.max_impact);
+        let outcome = match bounded {
+            Ok(()) => self.relocate(),
+            Err(error) => Err(Stop::Failed(error.to_string())),
+        };
+        if let Err(error) = scans.set_bound_of(BoundedWork::Relocation, None) {
+            tracing::warn!("the bound on the impact of background work is not restored: {error}");
+        }
         // The sectors of the place that is left are free from now on.
         if let Some(store) = self.volumes.store().as_mut() {
             store.reserve_sectors(Vec::new());
@@ -152,34 +192,63 @@ impl Relocator {
         let (state, reason) = match outcome {
             Ok(()) => (RelocationState::Complete, String::new()),
             Err(Stop::Cancelled) => (RelocationState::Cancelled, String::new()),
-            Err(Stop::Failed(reason)) => (RelocationState::Failed, reason),
+            Err(Stop::Failed(reason) | Stop::Gone(reason)) => (RelocationState::Failed, reason),
         };
+        let is_kept =
+            state == RelocationState::Cancelled && self.job.closing.load(Ordering::Acquire);
         match state {
             RelocationState::Failed => tracing::error!("{name} stays where it is: {reason}"),
+            _ if is_kept => {}
             state => tracing::info!(volume = name, "relocation {}", state.name()),
         }
-        let mut progress = self.job.progress();
-        (progress.state, progress.reason) = (state, reason);
-        progress.ended = Some(Instant::now());
-        drop(progress);
-        self.job.over.notify_all();
+        if !is_kept {
+            self.volumes.forget_relocation();
+        }
+        self.job.end(state, reason);
     }
 
+    /// Copies and switches, again from the start whenever the drive was gone.
     fn relocate(&self) -> Result<(), Stop> {
         let Relocation { source, destination, .. } = &self.job.relocation;
         let grain = self.grain(*destination);
         let marks = Arc::new(WriteMarks::new(source.iter().copied(), grain));
         self.handle.watch_writes(&marks).map_err(not_taken)?;
-        let mut left = source.clone();
+        loop {
+            let reason = match self.copy_and_switch(&marks, grain) {
+                Err(Stop::Gone(reason)) => reason,
+                ended => return ended,
+            };
+            tracing::warn!("the relocation of {} waits: {reason}", self.job.relocation.name);
+            self.set_state(RelocationState::Waiting, reason);
+            loop {
+                self.pause(GONE_RETRY_AFTER)?;
+                if !self.is_away() {
+                    break;
+                }
+            }
+            self.begin_pass(source);
+        }
+    }
+
+    fn copy_and_switch(&self, marks: &WriteMarks, grain: Sectors) -> Result<(), Stop> {
+        let mut left = self.job.relocation.source.clone();
+        let mut failures = self.table_failures();
         loop {
             self.copy(&left, grain)?;
             self.set_state(RelocationState::Switching, String::new());
             left = self.joined(&marks.take());
             // Not while writes are held, because a cache can take long to write.
             self.flush()?;
+            if std::mem::replace(&mut failures, self.table_failures()) != failures {
+                return Err(Stop::Gone(
+                    "the drive failed a change of its table of volumes, and may have lost a part \
+                        of the copy, which begins again"
+                        .to_owned(),
+                ));
+            }
             while self.is_little(&left) {
                 self.job.check_stop()?;
-                match self.switch(&marks, &left)? {
+                match self.switch(marks, &left)? {
                     Attempt::Switched => return Ok(()),
                     Attempt::Delayed { reason, left: still_left } => {
                         self.set_state(RelocationState::Waiting, reason);
@@ -188,13 +257,29 @@ impl Relocator {
                     }
                 }
             }
-            let mut progress = self.job.progress();
-            progress.state = RelocationState::Copying;
-            progress.reason = String::new();
-            progress.pass += 1;
-            progress.copied = Sectors::ZERO;
-            progress.to_copy = sum(&left);
+            self.begin_pass(&left);
         }
+    }
+
+    fn begin_pass(&self, extents: &[Extent]) {
+        let mut progress = self.job.progress();
+        progress.state = RelocationState::Copying;
+        progress.reason = String::new();
+        progress.pass += 1;
+        progress.copied = Sectors::ZERO;
+        progress.to_copy = sum(extents);
+    }
+
+    /// The number of failed changes of the table, each of which may have reported the loss of the
+    /// copy to the server.
+    fn table_failures(&self) -> u64 {
+        self.volumes.store().as_ref().map_or(0, VolumeStore::failures)
+    }
+
+    /// Returns whether the connection to the drive is lost.
+    fn is_away(&self) -> bool {
+        let link = self.handle.snapshot().link;
+        link.is_some_and(|link| !matches!(link.state, LinkState::Connected))
     }
 
     /// The unit of reading and of marks: as of a scan of these sectors.
@@ -255,6 +340,9 @@ impl Relocator {
                     // The last grain may reach beyond the volume.
                     if let Some((part, _)) = self.job.relocation.moves_of(extent).next() {
                         let error = std::io::Error::from_raw_os_error(errno);
+                        if is_gone(errno) {
+                            return Err(gone(&error));
+                        }
                         return Err(Stop::Failed(format!(
                             "{part} of the drive cannot be read: {error}; check the drive, and \
                                 move the rest in parts (--from, --size)"
@@ -357,7 +445,7 @@ impl Relocator {
         if let Err(error) = self.copy_at_once(&left) {
             return match error {
                 IoError::NotTaken(SubmitError::Full { .. }) => delayed(error.to_string(), left),
-                error => Err(Stop::Failed(error.to_string())),
+                error => Err(cannot_write(&error)),
             };
         }
         if let Some(reason) = scanned() {
@@ -547,11 +635,33 @@ fn not_taken(refused: SubmitError) -> Stop {
 }
 
 fn cannot_write(error: &IoError) -> Stop {
+    if error.is_loss_of_writes() {
+        return Stop::Gone(format!("the copy begins again: {error}"));
+    }
+    if is_transient(error) {
+        return gone(error);
+    }
     Stop::Failed(format!("the copy cannot be written: {error}"))
 }
 
 fn stopped(error: StoreError) -> Stop {
-    Stop::Failed(error.to_string())
+    match &error {
+        StoreError::Io { error, .. } if is_transient(error) => gone(error),
+        StoreError::NotPutBack { error, .. } if is_transient(error) => gone(error),
+        _ => Stop::Failed(error.to_string()),
+    }
+}
+
+fn gone(error: &impl std::fmt::Display) -> Stop {
+    Stop::Gone(format!(
+        "the drive does not answer, and the copy begins again when it does: {error}"
+    ))
+}
+
+/// Returns whether a drive may recover from an error by itself.
+fn is_transient(error: &IoError) -> bool {
+    let is_closed = matches!(error, IoError::NotTaken(_) | IoError::Closed);
+    !is_closed && (is_gone(error.errno()) || error.is_loss_of_writes())
 }
 
 /// The bytes that are read before they are written: on a drive without clients the head moves
@@ -573,6 +683,8 @@ const HOLD_PATIENCE: Duration = Duration::from_secs(2);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
 /// The time until a delayed switch is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The time until a drive that was gone is tried again, as for scans.
+const GONE_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The interval at which a cancellation is noticed.
 const POLL: Duration = Duration::from_millis(50);
 

@@ -32,6 +32,8 @@ struct OnDrive {
     access: DriveAccess,
     /// A change failed and could not be undone yet, so the drive may hold the changed table.
     rollback_pending: bool,
+    /// The number of writes of the table that failed.
+    failures: u64,
 }
 
 /// The reason why the table cannot be read or changed.
@@ -108,8 +110,7 @@ impl VolumeStore {
         check(opened.metadata.table())?;
         carry_out(disk, opened.steps)
             .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
-        let access = DriveAccess::ReadWrite;
-        let place = OnDrive { metadata: opened.metadata, access, rollback_pending: false };
+        let place = OnDrive::new(opened.metadata, DriveAccess::ReadWrite);
         Ok((Self(Place::Drive(place)), opened.opening))
     }
 
@@ -122,8 +123,7 @@ impl VolumeStore {
         if opened.opening == TableState::Fresh {
             return Err(StoreError::NoTable);
         }
-        let access = DriveAccess::ReadOnly;
-        let place = OnDrive { metadata: opened.metadata, access, rollback_pending: false };
+        let place = OnDrive::new(opened.metadata, DriveAccess::ReadOnly);
         Ok((Self(Place::Drive(place)), opened.opening))
     }
 
@@ -165,6 +165,15 @@ impl VolumeStore {
         match &mut self.0 {
             Place::Drive(drive) => drive.metadata.table_mut().reserve_sectors(reserved),
             Place::File { table, .. } => table.reserve_sectors(reserved),
+        }
+    }
+
+    /// The number of writes of the table that failed. Such a failure may have reported the loss of
+    /// other writes of the server.
+    pub(super) fn failures(&self) -> u64 {
+        match &self.0 {
+            Place::Drive(drive) => drive.failures,
+            Place::File { .. } => 0,
         }
     }
 
@@ -252,6 +261,10 @@ impl VolumeStore {
 }
 
 impl OnDrive {
+    fn new(metadata: Metadata, access: DriveAccess) -> Self {
+        Self { metadata, access, rollback_pending: false, failures: 0 }
+    }
+
     fn replace(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), StoreError> {
         if self.access == DriveAccess::ReadOnly {
             return Err(StoreError::ReadOnly);
@@ -286,8 +299,10 @@ impl OnDrive {
     fn write(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), Failed> {
         let (after, steps) = self.metadata.plan(table);
         self.rollback_pending = true;
-        carry_out(disk, steps)
-            .inspect_err(|failed| self.metadata = self.metadata.after_failure(failed.step))?;
+        carry_out(disk, steps).inspect_err(|failed| {
+            self.metadata = self.metadata.after_failure(failed.step);
+            self.failures += 1;
+        })?;
         self.metadata = after;
         self.rollback_pending = false;
         Ok(())

@@ -503,6 +503,23 @@ impl VolumeTable {
         })
     }
 
+    /// Checks that the destination of a relocation is still free.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFree`].
+    pub(super) fn check_destination(&self, relocation: &Relocation) -> Result<(), VolumeError> {
+        let Extent { start, len } = relocation.destination;
+        let bytes = |sectors: u64| ByteSize::new(self.shape.sector.bytes_of(Sectors::new(sectors)));
+        let (len_bytes, address) = (bytes(len.get()), bytes(start.get()));
+        match self.space().place(len, RelocateTo::Address(address)) {
+            Some(_) => Ok(()),
+            None => {
+                let name = relocation.name.clone();
+                Err(VolumeError::NotFree { name, len: len_bytes, address })
+            }
+        }
+    }
+
     /// Gives the volume of a relocation its sectors after it. Those that it leaves stay reserved.
     ///
     /// # Errors

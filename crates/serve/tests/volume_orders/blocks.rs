@@ -29,6 +29,8 @@ pub(crate) struct Blocks {
 #[derive(Debug)]
 struct Written {
     volume: u32,
+    /// The content that a relocation copies.
+    copied: Option<Bytes>,
     begun: usize,
     acknowledged: Option<usize>,
     safe: Option<usize>,
@@ -45,9 +47,25 @@ impl Blocks {
 
     /// A write that is about to be sent: its number and data.
     pub(crate) fn begin(&mut self, block: u64, volume: u32, begun: usize) -> (usize, Bytes) {
+        let number = self.add(block, volume, begun, None);
+        (number, self.content(block, number))
+    }
+
+    /// A relocation is about to copy this content.
+    pub(crate) fn begin_copy(&mut self, block: u64, content: Bytes, begun: usize) -> usize {
+        self.add(block, SERVER, begun, Some(content))
+    }
+
+    /// Returns whether a block was written.
+    pub(crate) fn is_written(&self, block: u64) -> bool {
+        self.of_block.contains_key(&block)
+    }
+
+    fn add(&mut self, block: u64, volume: u32, begun: usize, copied: Option<Bytes>) -> usize {
         let number = self.writes.len();
         self.writes.push(Written {
             volume,
+            copied,
             begun,
             acknowledged: None,
             safe: None,
@@ -55,7 +73,7 @@ impl Blocks {
             refused: false,
         });
         self.of_block.entry(block).or_default().push(number);
-        (number, self.content(block, number))
+        number
     }
 
     pub(crate) fn acknowledge(&mut self, number: usize, moment: usize, safe: bool) {
@@ -172,6 +190,9 @@ impl Blocks {
 
     /// The data of a write: each sector names its volume, its address, and its write.
     fn content(&self, block: u64, number: usize) -> Bytes {
+        if let Some(copied) = &self.writes[number].copied {
+            return copied.clone();
+        }
         let words = |sector: u64| {
             [MAGIC, u64::from(self.writes[number].volume), block, sector, self.stamp, number as u64]
         };
@@ -201,5 +222,7 @@ fn identity(sector: &[u8]) -> String {
     }
 }
 
+/// No volume: the server copied.
+const SERVER: u32 = u32::MAX;
 /// The start of every sector that a client wrote.
 const MAGIC: u64 = u64::from_le_bytes(*b"a client");

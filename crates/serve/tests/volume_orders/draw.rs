@@ -1,6 +1,6 @@
 //! Random commands: most are possible, some must be rejected.
 
-use headtime_serve::control::{VolumeArguments, VolumeStatus};
+use headtime_serve::control::{RelocateArguments, VolumeArguments, VolumeStatus};
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -60,6 +60,36 @@ pub(crate) fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
     let (cut_data, force) = (rng.random_bool(0.8), rng.random_bool(0.7));
     let settings = settings.into_iter().collect();
     Order { verb, arguments: VolumeArguments { name, settings, cut_data, force, dry_run: false } }
+}
+
+/// A relocation, with the first byte and the number of bytes that move.
+pub(crate) fn draw_relocation(
+    world: &World,
+    rng: &mut ChaCha8Rng,
+) -> (RelocateArguments, u64, u64) {
+    let volume = &world.volumes[rng.random_range(0..world.volumes.len())];
+    let mebibytes = volume.size_bytes.div_ceil(MIB);
+    let (first, end) = if rng.random() {
+        (0, mebibytes)
+    } else {
+        let first = rng.random_range(0..mebibytes);
+        (first, rng.random_range(first + 1..=mebibytes))
+    };
+    let (from, end) = (first * MIB, (end * MIB).min(volume.size_bytes));
+    let to = match rng.random_range(0..4) {
+        0 => "start".to_owned(),
+        1 => "end".to_owned(),
+        2 => "largest-gap".to_owned(),
+        _ => format!("{}MiB", rng.random_range(1..=world.capacity * SECTOR / MIB)),
+    };
+    let order = RelocateArguments {
+        name: volume.name.clone(),
+        from: Some(from.to_string()),
+        size: Some((end - from).to_string()),
+        to,
+        ..RelocateArguments::default()
+    };
+    (order, from, end - from)
 }
 
 /// Whole and fractional mebibytes, and odd numbers of sectors.

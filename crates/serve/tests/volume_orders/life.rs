@@ -8,17 +8,20 @@ use std::time::Duration;
 use headtime_nbd::client::{ClientEvent, Completion, Cookie, RequestError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::{
-    ControlClient, ControlError, ErrorReplyKind, VolumeAnswer, VolumeArguments, VolumeStatus,
+    CancelRelocation, ControlClient, ControlError, ErrorReplyKind, RelocateArguments, VolumeAnswer,
+    VolumeArguments, VolumeStatus,
 };
+use headtime_serve::volumes::RelocationState;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
 use tokio::net::UnixStream;
 
 use crate::blocks::{BLOCK, Blocks, SECTORS};
 use crate::common::Spawned;
 use crate::common::client::Client;
-use crate::draw::draw;
-use crate::model::{Ledger, Order, World, bare, place};
+use crate::draw::{draw, draw_relocation};
+use crate::model::{Ledger, Order, SECTOR, World, bare, place};
 
 /// A running server and everything known about it.
 pub(crate) struct Life {
@@ -48,6 +51,7 @@ pub(crate) struct Counts {
     pub refused: usize,
     pub failed: usize,
     pub unanswered: usize,
+    pub relocated: usize,
     pub written: usize,
 }
 
@@ -120,7 +124,8 @@ impl Life {
 
     /// Does a few random things.
     pub(crate) async fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
-        match rng.random_range(0..10) {
+        match rng.random_range(0..12) {
+            10..=11 => self.relocate(None, rng).await,
             0..=5 => {
                 let order = draw(&self.world, rng);
                 let writer = if rng.random_bool(0.6) { self.some_export(rng).await } else { None };
@@ -250,6 +255,121 @@ impl Life {
         }
         assert_eq!(listed?, self.world.volumes, "after {order:?}");
         Ok(())
+    }
+
+    /// Relocates a volume or a part of one, and waits for the end of that; cancels it now and then.
+    /// Kills the server this long after the command if it is `mortal`.
+    pub(crate) async fn relocate(
+        &mut self,
+        mortal: Option<(Spawned, Duration)>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(), Gone> {
+        let (order, from, len) = draw_relocation(&self.world, rng);
+        let dry = RelocateArguments { dry_run: true, ..order.clone() };
+        let would = match self.ask("volume.relocate", dry).await? {
+            Ok(answer) => answer,
+            Err(said) => {
+                let too_long = len > self.world.longest_gap() * SECTOR;
+                let reasons = ["no free extent closer", "are not all free", "would have"];
+                let expected = said.contains("needs one free extent") == too_long
+                    && (too_long || reasons.iter().any(|reason| said.contains(reason)));
+                assert!(expected, "{order:?}: {said}");
+                let again = self.ask("volume.relocate", order.clone()).await?;
+                assert_eq!(again.err().as_ref(), Some(&said), "{order:?}");
+                self.counts.refused += 1;
+                return Ok(());
+            }
+        };
+        let after = self.world.after_relocation(&would, from, len);
+        after.check();
+        let before = self.world.find(&order.name).expect("it is there").clone();
+        let now = after.find(&order.name).expect("it is there").clone();
+        self.drop_clients(|export| of_volume(export, &order.name));
+        self.open(&before, &order.name).await;
+        // Where a client reads later, and where anything is known of the source or the destination.
+        let grid = grid(before.size_bytes);
+        let block = |volume: &VolumeStatus, offset: u64| place(volume, offset) / SECTORS;
+        let whole = len / BLOCK as u64 * BLOCK as u64;
+        let moved = (from..from + whole).step_by(BLOCK);
+        let known: Vec<u64> = moved
+            .filter(|offset| {
+                grid.contains(offset)
+                    || self.blocks.is_written(block(&before, *offset))
+                    || self.blocks.is_written(block(&now, *offset))
+            })
+            .collect();
+        let mut copies = Vec::new();
+        for offset in known {
+            let opened = self.clients.get_mut(&order.name).expect("it was opened");
+            let content = opened.client.read(offset, BLOCK as u32).await.expect("it is readable");
+            copies.push((block(&now, offset), content));
+        }
+        let begun = (self.clock)();
+        let begin = |(block, content)| self.blocks.begin_copy(block, content, begun);
+        let copies: Vec<usize> = copies.into_iter().map(begin).collect();
+        self.ledger.begin(&after, begun);
+        let killer = mortal.map(|(server, patience)| {
+            std::thread::spawn(move || {
+                std::thread::sleep(patience);
+                server.kill_9();
+            })
+        });
+        let ended = self.relocated(&order, rng).await;
+        if let Some(killer) = killer {
+            killer.join().expect("killing does not panic");
+            self.counts.unanswered += 1;
+            self.story.push(format!("killed during: {order:?}"));
+            return Err(Gone);
+        }
+        match ended? {
+            Ok(RelocationState::Complete) => {
+                self.ledger.know((self.clock)());
+                let moment = (self.clock)();
+                copies.into_iter().for_each(|copy| self.blocks.acknowledge(copy, moment, true));
+                self.counts.relocated += 1;
+                self.world = after;
+                self.story.push(format!("moment {moment}: done: {order:?}"));
+            }
+            Ok(RelocationState::Cancelled) => {
+                self.story.push(format!("moment {}: cancelled: {order:?}", (self.clock)()));
+            }
+            failed => {
+                assert!(self.faulty, "{order:?} fails: {failed:?}");
+                self.blocks.forsake();
+                self.counts.failed += 1;
+                self.story.push(format!("moment {}: {failed:?}: {order:?}", (self.clock)()));
+            }
+        }
+        assert_eq!(self.list().await?, self.world.volumes, "after {order:?}");
+        Ok(())
+    }
+
+    /// Carries a relocation out, and returns its last state, or the reason why it did not begin.
+    async fn relocated(
+        &mut self,
+        order: &RelocateArguments,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Result<RelocationState, String>, Gone> {
+        if let Err(said) = self.ask("volume.relocate", order.clone()).await? {
+            return Ok(Err(said));
+        }
+        let mut cancels = rng.random_bool(0.1);
+        loop {
+            let named = VolumeArguments { name: order.name.clone(), ..VolumeArguments::default() };
+            let shown = self.ask("volume.show", named).await?.expect("it is there");
+            let status = shown.volumes[0].relocation.clone().expect("it was started");
+            if status.state.is_over() {
+                return Ok(Ok(status.state));
+            }
+            // A drive with errors may have lost the copy, which begins again after seconds.
+            cancels |= self.faulty && status.state == RelocationState::Waiting;
+            if std::mem::take(&mut cancels) {
+                let cancel = CancelRelocation { name: order.name.clone() };
+                // It may be over by now.
+                let _ = self.ask("volume.relocate_cancel", cancel).await?;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     async fn refused(&mut self, order: Order, said: &str) -> Result<(), Gone> {
@@ -400,7 +520,7 @@ impl Life {
     async fn ask(
         &mut self,
         verb: &'static str,
-        arguments: VolumeArguments,
+        arguments: impl Serialize + Send + 'static,
     ) -> Result<Result<VolumeAnswer, String>, Gone> {
         let control = self.control.take().ok_or(Gone)?;
         let (control, answer) = ask(control, verb, arguments).await?;
@@ -412,10 +532,10 @@ impl Life {
 async fn ask(
     mut control: ControlClient,
     verb: &'static str,
-    arguments: VolumeArguments,
+    arguments: impl Serialize + Send + 'static,
 ) -> Result<(ControlClient, Result<VolumeAnswer, String>), Gone> {
     let requested = tokio::task::spawn_blocking(move || {
-        let answer = control.volume(verb, &arguments);
+        let answer = control.ask_for(verb, &arguments);
         (control, answer)
     });
     let (control, answer) = requested.await.expect("asking does not panic");

@@ -22,6 +22,7 @@ mod life;
 mod model;
 
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,7 +34,9 @@ use common::found::Found;
 use draw::BASE;
 use headtime_io::DriveOptions;
 use headtime_serve::config::Config;
-use headtime_serve::volumes::{AREA_BYTES, VolumeStore};
+use headtime_serve::control::ControlClient;
+use headtime_serve::status::ServerStatus;
+use headtime_serve::volumes::{AREA_BYTES, RelocationState, VolumeStore};
 use headtime_serve::{Server, StartError, default_control_socket};
 use headtime_testkit::power_cut::{
     Casualty, FailedFlush, History, Platter, PowerCutDrive, PowerFailure, Tear,
@@ -101,17 +104,21 @@ struct Total {
     /// The number of cuts during a command that found it undone, and done.
     undone: usize,
     done: usize,
+    /// The number of starts that continued a relocation.
+    resumed: usize,
 }
 
 impl Total {
     fn add(&mut self, counts: Counts) {
         self.lives += 1;
-        let Counts { carried_out, refused, failed, unanswered, written } = &mut self.counts;
+        let Counts { carried_out, refused, failed, unanswered, relocated, written } =
+            &mut self.counts;
         for (sum, more) in [
             (carried_out, counts.carried_out),
             (refused, counts.refused),
             (failed, counts.failed),
             (unanswered, counts.unanswered),
+            (relocated, counts.relocated),
             (written, counts.written),
         ] {
             *sum += more;
@@ -123,6 +130,22 @@ impl Total {
         if legal.len() > 1 {
             *(if *legal[0] == *found { &mut self.undone } else { &mut self.done }) += 1;
         }
+    }
+}
+
+/// Waits for the end of a relocation that a server continues; returns whether there was one.
+fn resumed(control: &Path) -> bool {
+    let mut control = ControlClient::connect(control).unwrap();
+    let mut was_there = false;
+    loop {
+        let status: ServerStatus = control.ask_for("status", &serde_json::json!({})).unwrap();
+        let Some(relocation) = status.relocation else { return was_there };
+        was_there = true;
+        if relocation.state.is_over() {
+            assert_eq!(relocation.state, RelocationState::Complete, "{relocation:?}");
+            return was_there;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -282,6 +305,7 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
     let enough = counts.carried_out > 100
         && counts.refused > 10
         && counts.written > 100
+        && counts.relocated > 20
         && undone > 100
         && done > 100
         && counts.failed > 3;
@@ -305,6 +329,7 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
             let mut rng = ChaCha8Rng::seed_from_u64(seed << 16 | number);
             (replay.life, replay.story) = (number, Vec::new());
             let server = sandbox.spawn(BASE_VOLUME);
+            total.resumed += usize::from(resumed(&control));
             // Only now: the last commands of the killed server are complete when the next one has
             // the drive.
             let file = std::fs::File::open(&image).unwrap();
@@ -358,7 +383,12 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
                 let order = draw::draw(&life.world, &mut rng);
                 let writer =
                     if rng.random_bool(0.5) { life.some_export(&mut rng).await } else { None };
-                let _gone = life.order(order, writer, Some((server, patience)), &mut rng).await;
+                let _gone = if number % 2 == 0 {
+                    // A relocation takes longer.
+                    life.relocate(Some((server, patience * 16)), &mut rng).await
+                } else {
+                    life.order(order, writer, Some((server, patience)), &mut rng).await
+                };
                 replay.story.clone_from(&life.story);
                 life
             });
@@ -368,6 +398,6 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
         }
     }
     eprintln!("{total:?}");
-    let enough = total.counts.carried_out > 20 && total.counts.written > 20;
+    let enough = total.counts.carried_out > 20 && total.counts.written > 20 && total.resumed > 0;
     assert!(enough || requested().is_some(), "too little was tried");
 }

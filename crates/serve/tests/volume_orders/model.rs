@@ -49,7 +49,8 @@ impl Order {
 pub(crate) fn bare(status: &VolumeStatus) -> VolumeStatus {
     let classes =
         status.classes.iter().map(|class| ClassStatus { connections: None, ..class.clone() });
-    VolumeStatus { classes: classes.collect(), scans: Vec::new(), ..status.clone() }
+    let (classes, scans) = (classes.collect(), Vec::new());
+    VolumeStatus { classes, scans, relocation: None, ..status.clone() }
 }
 
 /// The volumes of a table as the control socket reports them.
@@ -320,6 +321,31 @@ impl World {
         };
         let requested = self.with_settings(requested, order, &now);
         assert_eq!(now, requested, "{order:?} does something else than it says");
+        after
+    }
+
+    /// The volumes after a relocation with this answer: `len` bytes of a volume from `from` on are
+    /// one extent, where nothing was, and nothing else moves.
+    pub(crate) fn after_relocation(&self, answer: &VolumeAnswer, from: u64, len: u64) -> Self {
+        let now = bare(&answer.volumes[0]);
+        let before = self.find(&now.name).expect("only what is there is relocated");
+        for offset in (0..now.size_bytes).step_by(ALIGNMENT_BYTES as usize) {
+            let moved = place(&now, from) + offset.wrapping_sub(from) / SECTOR;
+            let is_moved = (from..from + len).contains(&offset);
+            let expected = if is_moved { moved } else { place(before, offset) };
+            assert_eq!(place(&now, offset), expected, "{before:?} becomes {now:?}");
+        }
+        let owners = self.owners();
+        let first = (place(&now, from) / MIB_SECTORS) as usize;
+        let taken = &owners[first..first + len.div_ceil(ALIGNMENT_BYTES) as usize];
+        assert!(taken.iter().all(Option::is_none), "{now:?} moves onto {taken:?}");
+        let (extents, first_sector) = (now.extents.clone(), now.extents[0].first_sector);
+        let expected = VolumeStatus { extents, first_sector, ..before.clone() };
+        assert_eq!(now, expected, "a relocation changes places only");
+        let mut after = self.clone();
+        after.volumes.retain(|volume| volume.name != now.name);
+        after.volumes.push(now);
+        after.volumes.sort_by_key(|volume| volume.first_sector);
         after
     }
 
