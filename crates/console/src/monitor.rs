@@ -381,6 +381,8 @@ mod tests {
             connections: 1,
             shared_memory: ByteSize::new(0),
             scans: Vec::new(),
+            relocation: None,
+            characterization: None,
             refused: headtime_serve::RefusalCounts::default(),
             drive,
         }

@@ -237,7 +237,6 @@ impl Server {
             config.max_impact.0,
             config.scans.clone(),
         ));
-        let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
         let uses = match &config.model {
             ModelSource::Profile if config.profile.is_none() => RememberedUse::Yes,
             _ => RememberedUse::Named,
@@ -265,6 +264,7 @@ impl Server {
             relocations.map(|directory| RelocationFile::new(directory, contents.opened.drive));
         let orders = Arc::new(orders.keep_relocation_in(relocations));
         orders.resume_relocation();
+        let stats = Arc::new(stats(&shared, drive.handle(), &scans, &orders, &beside));
         // Also before clients connect.
         let configured = config.configured();
         let begun = Tuner::begin(&configured, state.as_deref(), contents.opened.drive);
@@ -277,10 +277,8 @@ impl Server {
             drive: drive.handle(),
             stats: Arc::clone(&stats),
             scans: Arc::clone(&scans),
-            orders: Arc::clone(&orders),
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
-            beside: Arc::clone(&beside),
             exports: Arc::clone(&shared.exports),
         });
         status.settings_without_effect().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -595,13 +593,22 @@ fn open_tls(config: &TlsConfig) -> Result<Arc<Tls>, TlsError> {
     Ok(Arc::new(tls))
 }
 
-fn stats(shared: &Arc<Shared>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
+fn stats(
+    shared: &Arc<Shared>,
+    drive: DriveHandle,
+    scans: &Arc<Scans>,
+    orders: &Arc<Volumes>,
+    beside: &Arc<BesideClients>,
+) -> Stats {
     let exports = Arc::clone(&shared.exports);
-    let shared = Arc::clone(shared);
+    let (shared, scans) = (Arc::clone(shared), Arc::clone(scans));
+    let (orders, beside) = (Arc::clone(orders), Arc::clone(beside));
     let probe = Box::new(move || Gauges {
         connections: shared.connections.load(Ordering::Relaxed),
         shared_bytes: u64::from(shared.pool.used()) * memory::PAGE_BYTES,
         scans: scans.status(),
+        relocation: orders.relocation(),
+        characterization: beside.status(),
         drive: drive.snapshot(),
     });
     Stats { exports, probe, started: Instant::now() }

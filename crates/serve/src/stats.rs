@@ -15,8 +15,10 @@ use headtime_io::DriveSnapshot;
 use headtime_sched::{Finished, VolumeId};
 use headtime_units::{ByteSize, Nanos};
 
+use crate::beside::BesideStatus;
 use crate::export::{Export, Exports};
 use crate::scans::ScanStatus;
+use crate::volumes::RelocationStatus;
 
 /// Response times in microseconds, up to an hour, with two significant digits (an error of at most
 /// 1 %).
@@ -35,6 +37,10 @@ pub struct StatsSnapshot {
     pub shared_memory: ByteSize,
     /// Scans, by target and task.
     pub scans: Vec<ScanStatus>,
+    /// The last relocation since the server started.
+    pub relocation: Option<RelocationStatus>,
+    /// The characterization beside clients.
+    pub characterization: Option<BesideStatus>,
     /// Refused connections and reservations.
     pub refused: RefusalCounts,
     /// The drive.
@@ -124,6 +130,8 @@ pub(crate) struct Gauges {
     pub(crate) connections: usize,
     pub(crate) shared_bytes: u64,
     pub(crate) scans: Vec<ScanStatus>,
+    pub(crate) relocation: Option<RelocationStatus>,
+    pub(crate) characterization: Option<BesideStatus>,
     pub(crate) drive: DriveSnapshot,
 }
 
@@ -177,6 +185,8 @@ impl Stats {
             connections: gauges.connections,
             shared_memory: ByteSize::new(gauges.shared_bytes),
             scans: gauges.scans,
+            relocation: gauges.relocation,
+            characterization: gauges.characterization,
             refused: self.exports.refusals.counts(),
             drive: gauges.drive,
         }

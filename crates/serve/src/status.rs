@@ -8,14 +8,14 @@ use headtime_sched::PolicySwitch;
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::beside::{BesideClients, BesideStatus};
+use crate::beside::BesideStatus;
 use crate::control::{ExtentStatus, disk_time, percent};
 use crate::export::{Export, Exports};
 use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, StatsSnapshot, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
-use crate::volumes::{RelocationStatus, Volumes};
+use crate::volumes::RelocationStatus;
 use crate::without_effect;
 
 /// The state of a running server. Counts run since its start.
@@ -221,10 +221,8 @@ pub(crate) struct StatusSource {
     pub(crate) drive: DriveHandle,
     pub(crate) stats: Arc<Stats>,
     pub(crate) scans: Arc<Scans>,
-    pub(crate) orders: Arc<Volumes>,
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
-    pub(crate) beside: Arc<BesideClients>,
     pub(crate) exports: Arc<Exports>,
 }
 
@@ -244,7 +242,7 @@ impl StatusSource {
             volumes: stats.volumes.iter().map(|volume| self.volume(volume, stats)).collect(),
             connections: stats.connections,
             shared_memory_bytes: stats.shared_memory.get(),
-            relocation: self.orders.relocation(),
+            relocation: stats.relocation.clone(),
             impact: drive.fill.impact(),
             max_impact: self.scans.max_impact(),
             warnings: [
@@ -255,7 +253,7 @@ impl StatusSource {
             .concat(),
             drive: self.drive(drive),
             scans: stats.scans.clone(),
-            characterization: self.beside.status(),
+            characterization: stats.characterization.clone(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The HTTP endpoints `/metrics` for Prometheus and `/healthz` for monitoring.
 
 mod exposition;
+mod table;
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-pub use exposition::{METRICS, MetricFamily};
+pub use table::{METRICS, MetricFamily};
 
 use crate::http::{HttpBody, plain};
 use crate::stats::{Stats, StatsSnapshot};

@@ -452,23 +452,43 @@ function drawPlatterSide(latest) {
     paintSwatch(item.firstChild, indexes.get(name));
   }
   sweep($("platter-legend"));
-  for (const scan of status.scans) {
-    const key = `${scan.target} ${scan.task}`;
+  for (const [key, title, done, text] of background(status)) {
     const item = keyed($("scans"), key, () => {
       const bar = make("progress", { max: 1, "aria-label": key });
       return make("div", {}, make("h3"), make("p", { class: "fine" }), bar);
     });
-    const done = scan.bytes > 0 ? scan.bytes_done / scan.bytes : 1;
-    const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
-    const range = scan.range ? `, ${gib(scan.range.start)} to ${gib(scan.range.end)} GiB` : "";
-    setText(item.children[0], `${scan.task} of ${scan.target}${range}: ${percent(done)}`);
-    const rate = `${(scan.bytes_per_second / 2 ** 20).toFixed(1)} MiB/s`;
-    const left = scan.seconds_left === null ? "" : `, ${span(scan.seconds_left)} left`;
-    const next = scan.next_start ? `next start ${scan.next_start}` : rate + left;
-    setText(item.children[1], `${scan.state}, ${scan.reason || next}`);
+    setText(item.children[0], `${title}: ${percent(done)}`);
+    setText(item.children[1], text);
     item.children[2].value = done;
   }
   sweep($("scans"));
+}
+
+/** Scans, the last relocation and the characterization: key, title, share done, state. */
+function background({ scans, relocation, characterization }) {
+  const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
+  const share = (done, all) => all > 0 ? done / all : 1;
+  const work = scans.map((scan) => {
+    const range = scan.range ? `, ${gib(scan.range.start)} to ${gib(scan.range.end)} GiB` : "";
+    const rate = `${(scan.bytes_per_second / 2 ** 20).toFixed(1)} MiB/s`;
+    const left = scan.seconds_left === null ? "" : `, ${span(scan.seconds_left)} left`;
+    const next = scan.next_start ? `next start ${scan.next_start}` : rate + left;
+    return [`${scan.target} ${scan.task}`, `${scan.task} of ${scan.target}${range}`,
+      share(scan.bytes_done, scan.bytes), `${scan.state}, ${scan.reason || next}`];
+  });
+  if (relocation) {
+    const { volume, state, pass, reason } = relocation;
+    const done = state === "complete" ? 1 : share(relocation.pass_bytes_done, relocation.pass_bytes);
+    const text = `${gib(relocation.bytes)} GiB, pass ${pass}, ${span(relocation.seconds)}`;
+    work.push([`${volume} relocation`, `relocation of ${volume}`, done,
+      `${state}, ${reason || text}`]);
+  }
+  if (characterization) {
+    const { state, stage, progress, reads, waits_for, reason } = characterization;
+    work.push(["characterization", "characterization", state === "complete" ? 1 : progress,
+      `${state}, ${reason || waits_for || `${stage}, ${reads} reads`}`]);
+  }
+  return work;
 }
 
 /** Repeats the last second while it lasts, unless the reader prefers less motion. */
