@@ -72,6 +72,7 @@ mod memory;
 pub mod metrics;
 mod notify;
 mod pieces;
+mod recent_use;
 mod reload;
 pub mod scans;
 mod server;

@@ -38,6 +38,7 @@ use crate::maps::MapKeeper;
 use crate::memory;
 use crate::metrics;
 use crate::notify;
+use crate::recent_use::RecentUse;
 use crate::reload::Reloader;
 use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
@@ -272,6 +273,7 @@ impl Server {
         let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving, config.map_sharing));
         let saver =
             maps.saves_every().map(|every| runtime.spawn(save_maps(Arc::clone(&maps), every)));
+        let recent = RecentUse::new(Arc::clone(&shared.exports), drive.handle());
         let status = Arc::new(StatusSource {
             locator: locator.to_string(),
             drive: drive.handle(),
@@ -280,6 +282,7 @@ impl Server {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
             exports: Arc::clone(&shared.exports),
+            recent: Arc::clone(&recent),
         });
         status.settings_without_effect().iter().for_each(|warning| tracing::warn!("{warning}"));
         let reloader = Reloader::new(shared.tls.clone(), Arc::clone(&scans));
@@ -363,6 +366,7 @@ impl Server {
         new_files.keep();
         let trim = runtime.spawn(release_memory(Arc::clone(&shared)));
         export_permits.push(trim);
+        export_permits.push(runtime.spawn(recent.run()));
         notify::ready();
         // Until the runtime ends, also while the server drains.
         runtime.spawn(notify::report_state(Arc::clone(&stats), shared.phase.clone()));

@@ -12,6 +12,7 @@ use crate::beside::BesideStatus;
 use crate::control::{ExtentStatus, disk_time, percent};
 use crate::export::{Export, Exports};
 use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
+use crate::recent_use::RecentUse;
 use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, StatsSnapshot, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
@@ -196,6 +197,9 @@ pub struct ExportStatus {
     pub deadline_misses: u64,
     /// The disk time charged to it.
     pub disk_time_ms: f64,
+    /// The share of the drive's time that it has had over the last minute.
+    #[serde(default)]
+    pub recent_percent: Option<f64>,
 }
 
 /// The statistics of one kind of request.
@@ -224,6 +228,7 @@ pub(crate) struct StatusSource {
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
     pub(crate) exports: Arc<Exports>,
+    pub(crate) recent: Arc<RecentUse>,
 }
 
 impl StatusSource {
@@ -312,6 +317,8 @@ impl StatusSource {
         let export = self.exports.all().into_iter().find(|export| export.name == volume.name);
         let export = export.as_deref();
         let settings = export.and_then(|export| export.volume.settings().of_class(export.class));
+        let used = disk_time(volume.id, &volume.name, &now.drive);
+        let recent = self.recent.share(&volume.name, used, now.drive.taken);
         let extents = |export: &Export| ExtentStatus::all_of(&export.volume.extents());
         ExportStatus {
             id: volume.id.0,
@@ -331,7 +338,8 @@ impl StatusSource {
             others: OpStatus::of(&volume.others),
             deadline_requests: volume.deadline_requests,
             deadline_misses: volume.deadline_misses,
-            disk_time_ms: disk_time(volume, now).as_ms_f64(),
+            disk_time_ms: used.as_ms_f64(),
+            recent_percent: recent.map(|share| share * 100.0),
         }
     }
 }

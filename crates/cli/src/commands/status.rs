@@ -126,6 +126,7 @@ fn volumes(status: &ServerStatus) -> String {
         "missed",
         "disk time s",
         "used",
+        "last min",
         "reserve",
         "limit",
     ];
@@ -147,16 +148,17 @@ fn volumes(status: &ServerStatus) -> String {
             format!("{} of {}", volume.deadline_misses, volume.deadline_requests),
             format!("{:.1}", volume.disk_time_ms / 1e3),
             format!("{:.1} %", volume.disk_time_ms / 10.0 / status.uptime_seconds.max(1e-3)),
+            volume.recent_percent.map_or("-".to_string(), |percent| format!("{percent:.1} %")),
             share((volume.reserve_percent > 0.0).then_some(volume.reserve_percent)),
             share(volume.limit_percent),
         ]);
     }
-    let mut right = [true; 14];
+    let mut right = [true; 15];
     (right[0], right[3]) = (false, false);
     columns(&rows, &right)
 }
 
 const AFTER_HELP: &str = "\
-`used` is the share of the drive's time that the volume got since the server started, beside what \
-it has reserved and its limit.
+`used` is the share of the drive's time that the volume got since the server started, `last min` \
+that of the last minute, beside what it has reserved and its limit.
 Example: headtime status --drive /dev/disk/by-id/ata-X --json";

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{ClassId, ShareReport, Tenant};
+use headtime_io::DriveSnapshot;
+use headtime_sched::{ClassId, ShareReport, Tenant, VolumeId};
 use headtime_units::{Nanos, Share};
 use serde::{Deserialize, Serialize};
 
@@ -141,26 +142,27 @@ impl TopExport {
 
 /// The scheduler's view of an export.
 fn share<'s>(
-    stats: &VolumeStats,
-    snapshot: &'s StatsSnapshot,
+    volume: VolumeId,
+    export: &str,
+    drive: &'s DriveSnapshot,
 ) -> (Tenant, Option<&'s ShareReport>) {
-    let (_, class) = VolumeClass::of_export(&stats.name);
-    let tenant = Tenant::class_of(stats.id, ClassId(class.unwrap_or_default().number()));
-    (tenant, snapshot.drive.shares.iter().find(|report| report.tenant == tenant))
+    let (_, class) = VolumeClass::of_export(export);
+    let tenant = Tenant::class_of(volume, ClassId(class.unwrap_or_default().number()));
+    (tenant, drive.shares.iter().find(|report| report.tenant == tenant))
 }
 
 /// The disk time charged to an export since the server started.
-pub(crate) fn disk_time(stats: &VolumeStats, snapshot: &StatsSnapshot) -> Nanos {
-    let (tenant, share) = share(stats, snapshot);
+pub(crate) fn disk_time(volume: VolumeId, export: &str, drive: &DriveSnapshot) -> Nanos {
+    let (tenant, share) = share(volume, export, drive);
     // A policy without shares keeps accounts of volumes only.
-    let mut accounts = snapshot.drive.accounts.iter().filter(|_| tenant.class == ClassId(0));
-    let account = accounts.find(|(id, _)| *id == stats.id);
+    let mut accounts = drive.accounts.iter().filter(|_| tenant.class == ClassId(0));
+    let account = accounts.find(|(id, _)| *id == volume);
     let of_account = account.map(|(_, account)| account.disk_time);
     share.map(|report| report.disk_time).or(of_account).unwrap_or_default()
 }
 
 fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
-    let (_, share) = share(stats, snapshot);
+    let (_, share) = share(stats.id, &stats.name, &snapshot.drive);
     let terms = share.and_then(|report| report.terms);
     let total = stats.total();
     TopExport {
@@ -169,7 +171,7 @@ fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
         limit_percent: terms
             .filter(|terms| terms.limit != Share::WHOLE)
             .map(|terms| percent(terms.limit)),
-        disk_seconds: disk_time(stats, snapshot).as_secs_f64(),
+        disk_seconds: disk_time(stats.id, &stats.name, &snapshot.drive).as_secs_f64(),
         held_back: share.is_some_and(|report| report.held_until.is_some()),
         connections: stats.connections,
         in_flight: stats.in_flight,
