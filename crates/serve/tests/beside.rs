@@ -99,6 +99,7 @@ fn it_is_paused_and_killed_and_goes_on_and_a_cancelled_one_leaves_nothing() {
     assert_eq!(state_files(&sandbox, ".probe").len(), 1);
     let cancelled = ask(&sandbox, "characterize.cancel", json!({}));
     assert_eq!(cancelled.state, BesideState::Cancelled);
+    assert_eq!((cancelled.saved_in, cancelled.out), (None, None), "no file is left or written");
     assert!(state_files(&sandbox, ".probe").is_empty());
     assert!(state_files(&sandbox, ".characterize").is_empty());
     assert!(server.terminate().success());

@@ -233,7 +233,9 @@ impl BesideClients {
         if let Some(files) = &self.files {
             files.remove_state()?;
         }
-        job.update(|status| status.state = BesideState::Cancelled);
+        job.update(|status| {
+            (status.state, status.saved_in, status.out) = (BesideState::Cancelled, None, None);
+        });
         Ok(job.status())
     }
 

@@ -78,9 +78,9 @@ pub struct BesideStatus {
     /// share.
     #[serde(default)]
     pub impact: f64,
-    /// The file for the profile.
+    /// The file for the profile; none once it is cancelled.
     pub out: Option<PathBuf>,
-    /// The state file.
+    /// The state file; none once it is cancelled.
     pub saved_in: Option<PathBuf>,
     /// The result; none before the end.
     #[serde(default)]
