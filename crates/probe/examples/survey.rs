@@ -28,14 +28,27 @@ fn main() {
         let mut words = words.split(':');
         let (names, kind, seeds) =
             (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or("1"));
-        let (first, last) = seeds.split_once('-').unwrap_or((seeds, seeds));
-        for seed in first.parse::<u64>().unwrap()..=last.parse::<u64>().unwrap() {
+        let probe_seeds = words.next();
+        for seed in range(seeds) {
             for (name, mut profile) in profiles(names, seed) {
                 change_cache(&mut profile);
-                look_at(&format!("{name}:{kind}:{seed}"), &profile, kind.parse().ok(), seed);
+                let drive = format!("{name}:{kind}:{seed}");
+                let Some(probe_seeds) = probe_seeds else {
+                    look_at(&drive, &profile, kind.parse().ok(), seed, seed);
+                    continue;
+                };
+                for probe_seed in range(probe_seeds) {
+                    let drive = format!("{drive}:{probe_seed}");
+                    look_at(&drive, &profile, kind.parse().ok(), seed, probe_seed);
+                }
             }
         }
     }
+}
+
+fn range(text: &str) -> std::ops::RangeInclusive<u64> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    first.parse().unwrap()..=last.parse().unwrap()
 }
 
 fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
@@ -70,7 +83,13 @@ fn change_cache(profile: &mut DriveProfile) {
     cache.read_ahead_sectors = number("READ_AHEAD").unwrap_or(cache.read_ahead_sectors);
 }
 
-fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed: u64) {
+fn look_at(
+    drive: &str,
+    profile: &DriveProfile,
+    noise: Option<NoiseLevel>,
+    seed: u64,
+    probe_seed: u64,
+) {
     if std::env::var("STAGES").is_ok() {
         let (geometry, zone) = (profile.geometry, &profile.zones[0]);
         println!(
@@ -92,7 +111,7 @@ fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed:
         Ok(truth) => truth,
         Err(error) => return println!("{drive:32} no such drive: {error}"),
     };
-    let settings = settings(profile, seed);
+    let settings = settings(profile, probe_seed);
     let mut probe = Probe::new(settings);
     let mut bench = Bench::new(truth.clone());
     let mut stage = (probe.stage(), 0.0, 0);
