@@ -5,9 +5,9 @@
 //! `all:typical:1` is every profile as it ships, `all@nocache:typical:1` with the cache off
 //! where it has such a setup, `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by
 //! these seeds, and `FILE.toml:nominal` the profile in a file. In the environment: `STAGES=1`,
-//! `ZONES=1`, `TRACE=1000` (the zones after each thousand reads), `UNLIKE=1`, `SEEK=1`, `ANGLES=1`
-//! print more; `@nocache` removes the cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment
-//! change those of the cache.
+//! `ZONES=1`, `LOSS=1` (to the oracle), `TRACE=1000` (the zones after each thousand reads),
+//! `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` removes the cache. `SEGMENTS=1` and
+//! `READ_AHEAD=0` in the environment change those of the cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -163,6 +163,7 @@ fn look_at(
     let noisy = noise.is_some();
     let case = Case { name: drive.into(), profile: profile.clone(), truth, noisy, seed };
     let (_, (predictable, _)) = case.oracles(&checked);
+    let oracle = case.errors_of_means(&checked);
     let truth = case.truth;
     let remarks = finding
         .remarks
@@ -206,6 +207,9 @@ fn look_at(
             check.short.percentiles_us
         );
     }
+    if std::env::var("LOSS").is_ok() {
+        print_loss(&probe, &oracle, truth.mechanism().period().as_ns_f64() / 1e3);
+    }
     if std::env::var("UNLIKE").is_ok() {
         print_unlike(&finding, &truth);
     }
@@ -215,6 +219,37 @@ fn look_at(
     if std::env::var("ANGLES").is_ok() {
         print_angles(&finding, &truth);
     }
+}
+
+/// The shares of reads that the oracle predicts within 50 us and the result does not, less those of
+/// the reverse, by the distance of the two predictions: near, elsewhere in the revolution, or a
+/// revolution and more.
+fn print_loss(probe: &Probe, oracle: &[(headtime_units::Lba, f64)], period_us: f64) {
+    let json = serde_json::to_value(probe).unwrap();
+    let oracle: std::collections::BTreeMap<u64, f64> =
+        oracle.iter().map(|(lba, error_ns)| (lba.get(), error_ns / 1e3)).collect();
+    let (mut all, mut near, mut lost) = (0, Vec::new(), [0; 3]);
+    for read in json["results"]["check"]["errors"].as_array().unwrap() {
+        let Some(other) = oracle.get(&read[0].as_u64().unwrap()) else { continue };
+        let error = read[1].as_f64().unwrap();
+        let apart = error - other;
+        let kind = usize::from(apart.abs() > 100.0) + usize::from(apart.abs() > period_us / 2.0);
+        if kind == 0 {
+            near.push(apart);
+        }
+        all += 1;
+        lost[kind] += i32::from(other.abs() <= 50.0) - i32::from(error.abs() <= 50.0);
+    }
+    let count = near.len().max(1) as f64;
+    let mean = near.iter().sum::<f64>() / count;
+    let deviation = (near.iter().map(|off| (off - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let [near, elsewhere, turned] =
+        lost.map(|lost| 100.0 * f64::from(lost) / f64::from(all.max(1)));
+    println!(
+        "  lost to the oracle: near {near:.1} % (later by {:.1} us, deviation {deviation:.1}), \
+            elsewhere {elsewhere:.1} %, a revolution {turned:.1} %",
+        -mean
+    );
 }
 
 /// The mean error of predicted track angles, zone by zone.

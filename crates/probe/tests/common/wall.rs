@@ -20,7 +20,7 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Nominal, Variation,
 };
 use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage, TimedCommand, Verdict};
-use headtime_sim::DriveTruth;
+use headtime_sim::{DriveTruth, InstanceVariation};
 use headtime_units::{Extent, Instant, Lba, Nanos};
 
 use super::{Bench, borders, load, settings};
@@ -142,24 +142,42 @@ impl Case {
     /// mechanism, and by one without the deviations of single tracks and regions, of which also how
     /// many it is half a turn off.
     pub(crate) fn oracles(&self, checked: &[TimedCommand]) -> (f64, (f64, f64)) {
-        let arms = 0..self.truth.arms();
-        let exact: Vec<_> = arms.clone().map(|arm| self.truth.mechanism_of(arm).clone()).collect();
-        let means = arms.map(|arm| {
-            let own = self.truth.profile().of_actuator(arm);
-            let layout = exact[arm].layout().clone();
-            let mut means = Mechanism::new(&own, layout, Nominal).expect("a valid profile");
-            means.set_rotation(exact[arm].period(), exact[arm].phase());
-            means
-        });
-        let means = means.collect();
-        (self.predicted(exact, checked).0, self.predicted(means, checked))
+        let exact = self.mechanisms();
+        let half_turn_ns = exact[0].period().as_ns_f64() / 2.0;
+        let share = |errors: &[(Lba, f64)], is_counted: &dyn Fn(f64) -> bool| {
+            let counted = errors.iter().filter(|(_, error_ns)| is_counted(error_ns.abs())).count();
+            counted as f64 / errors.len().max(1) as f64
+        };
+        let exact = self.errors_of(exact, checked);
+        let means = self.errors_of_means(checked);
+        let within_ns = |error_ns: f64| error_ns <= 50e3;
+        let missed = share(&means, &|error_ns| error_ns > half_turn_ns);
+        (share(&exact, &within_ns), (share(&means, &within_ns), missed))
     }
 
-    fn predicted<V: Variation>(
+    /// The errors, ns, of an oracle that knows the truth's means, with the first sectors of the
+    /// reads.
+    pub(crate) fn errors_of_means(&self, checked: &[TimedCommand]) -> Vec<(Lba, f64)> {
+        let exact = self.mechanisms();
+        let means = exact.iter().zip(0..).map(|(exact, arm)| {
+            let own = self.truth.profile().of_actuator(arm);
+            let layout = exact.layout().clone();
+            let mut means = Mechanism::new(&own, layout, Nominal).expect("a valid profile");
+            means.set_rotation(exact.period(), exact.phase());
+            means
+        });
+        self.errors_of(means.collect(), checked)
+    }
+
+    fn mechanisms(&self) -> Vec<Mechanism<InstanceVariation>> {
+        (0..self.truth.arms()).map(|arm| self.truth.mechanism_of(arm).clone()).collect()
+    }
+
+    fn errors_of<V: Variation>(
         &self,
         mut arms: Vec<Mechanism<V>>,
         checked: &[TimedCommand],
-    ) -> (f64, f64) {
+    ) -> Vec<(Lba, f64)> {
         let interface = InterfaceTimes::from_profile(&self.profile).expect("a valid profile");
         let jitter_ns = self.truth.noise().jitter_ns;
         let hit_us =
@@ -168,7 +186,7 @@ impl Case {
             self.profile.cache.is_some() && answer.response().as_us_f64() < hit_us
         };
         let sectors = u64::from(4_096 / self.profile.sector_bytes).max(1);
-        let (mut within, mut missed, mut all) = (0_u32, 0_u32, 0_u32);
+        let mut errors = Vec::new();
         for pair in checked.windows(2) {
             let [before, now] = pair else { continue };
             let both = before.extent.len.get() == sectors && now.extent.len.get() == sectors;
@@ -207,11 +225,9 @@ impl Case {
                 Instant::ORIGIN,
             );
             let error_ns = now.completed.signed_since(completion) as f64 - jitter_ns;
-            all += 1;
-            within += u32::from(error_ns.abs() <= 50e3);
-            missed += u32::from(error_ns.abs() > mechanism.period().as_ns_f64() / 2.0);
+            errors.push((now.extent.start, error_ns));
         }
-        (f64::from(within) / f64::from(all.max(1)), f64::from(missed) / f64::from(all.max(1)))
+        errors
     }
 }
 
