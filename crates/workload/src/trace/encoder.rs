@@ -29,6 +29,13 @@ pub trait Encoder {
     }
 }
 
+/// An encoder of records that do not depend on each other.
+impl<F: FnMut(&TraceRecord, &mut Vec<u8>)> Encoder for F {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
+        self(record, out);
+    }
+}
+
 /// The abilities of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Says {

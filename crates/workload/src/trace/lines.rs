@@ -33,6 +33,13 @@ pub(super) trait LineFormat {
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError>;
 }
 
+/// A format of lines that do not depend on each other.
+impl<F: FnMut(&Line<'_>) -> Result<Content, TraceError>> LineFormat for F {
+    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
+        self(line)
+    }
+}
+
 /// The decoder of a format of lines.
 pub(super) struct Lines<F> {
     file: String,
@@ -278,6 +285,21 @@ impl<'a> Line<'a> {
         TraceRecord::new(self.number, at, operation, offset_bytes, len_bytes).ok_or_else(|| {
             self.refuse(offset, "the address", "one that ends below 2^64 bytes", "correct it")
         })
+    }
+
+    /// As [`Line::request`], from the fields: each with its name and the bytes of its unit, the
+    /// time with the nanoseconds of its unit.
+    pub(super) fn request_at(
+        &self,
+        (at, unit_ns): (Field<'_>, u64),
+        operation: Operation,
+        offset: (Field<'_>, &'static str, u64),
+        len: (Field<'_>, &'static str, u64),
+    ) -> Result<TraceRecord, TraceError> {
+        let bytes = |(field, name, unit)| self.bytes(field, name, unit);
+        let (offset_bytes, len_bytes) = (bytes(offset)?, bytes(len)?);
+        let at = self.instant(at, "the time", unit_ns)?;
+        self.request(offset.0, at, operation, offset_bytes, len_bytes)
     }
 
     pub(super) fn refuse(

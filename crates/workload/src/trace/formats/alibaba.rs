@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 
 use super::{DeviceName, Format};
 use crate::source::Operation;
-use crate::trace::encoder::{Encoder, Says};
-use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, line};
+use crate::trace::encoder::Says;
+use crate::trace::lines::{Between, Content, Line, Lines, line};
 use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "device,R|W,offset_bytes,len_bytes,time_us";
@@ -37,37 +37,26 @@ pub(super) const FORMAT: Format = Format {
         time_unit_ns: 1_000,
         ..Says::LEAST
     },
-    decoder: |reading| Lines::boxed(&reading.file, Alibaba),
-    encoder: || Box::new(Writer),
+    decoder: |reading| Lines::boxed(&reading.file, read),
+    encoder: || Box::new(write),
 };
 
-struct Alibaba;
-
-impl LineFormat for Alibaba {
-    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
-        let [device, operation, offset, len, at] = line.exactly(Between::Commas, SHAPE)?;
-        let parsed = line.read_or_write(operation, ["R", "W"], "R or W")?;
-        let (offset_bytes, len_bytes) =
-            (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
-        let at = line.instant(at, "the time", 1_000)?;
-        let device = line.number(device, "the device")?;
-        let record = line.request(offset, at, parsed, offset_bytes, len_bytes)?;
-        Ok(Content::One(TraceRecord { device, ..record }))
-    }
+fn read(line: &Line<'_>) -> Result<Content, TraceError> {
+    let [device, operation, offset, len, at] = line.exactly(Between::Commas, SHAPE)?;
+    let parsed = line.read_or_write(operation, ["R", "W"], "R or W")?;
+    let (offset, len) = ((offset, "the offset", 1), (len, "the length", 1));
+    let record = line.request_at((at, 1_000), parsed, offset, len)?;
+    Ok(Content::One(TraceRecord { device: line.number(device, "the device")?, ..record }))
 }
 
-struct Writer;
-
-impl Encoder for Writer {
-    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
-        let character = if record.operation == Operation::Read { 'R' } else { 'W' };
-        let TraceRecord { device, offset_bytes, len_bytes, .. } = record;
-        line(
-            out,
-            format_args!(
-                "{device},{character},{offset_bytes},{len_bytes},{}",
-                record.at.as_ns() / 1_000
-            ),
-        );
-    }
+fn write(record: &TraceRecord, out: &mut Vec<u8>) {
+    let character = if record.operation == Operation::Read { 'R' } else { 'W' };
+    let TraceRecord { device, offset_bytes, len_bytes, .. } = record;
+    line(
+        out,
+        format_args!(
+            "{device},{character},{offset_bytes},{len_bytes},{}",
+            record.at.as_ns() / 1_000
+        ),
+    );
 }

@@ -26,7 +26,7 @@ use headtime_units::Nanos;
 
 use super::{DeviceName, Format};
 use crate::source::Operation;
-use crate::trace::encoder::{Encoder, Says};
+use crate::trace::encoder::Says;
 use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, line};
 use crate::trace::names::Names;
 use crate::trace::{TraceError, TraceRecord};
@@ -54,7 +54,7 @@ pub(super) const FORMAT: Format = Format {
         ..Says::LEAST
     },
     decoder: |reading| Lines::boxed(&reading.file, Msr { hosts: Names::default() }),
-    encoder: || Box::new(Writer),
+    encoder: || Box::new(write),
 };
 
 struct Msr {
@@ -66,15 +66,8 @@ impl LineFormat for Msr {
         let [at, host, disk, operation, offset, len, response] =
             line.exactly(Between::Commas, SHAPE)?;
         let parsed = line.read_or_write(operation, ["Read", "Write"], "Read or Write")?;
-        let (offset_bytes, len_bytes) =
-            (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
-        let record = line.request(
-            offset,
-            line.instant(at, "the time", TICK_NS)?,
-            parsed,
-            offset_bytes,
-            len_bytes,
-        )?;
+        let (offset, len) = ((offset, "the offset", 1), (len, "the length", 1));
+        let record = line.request_at((at, TICK_NS), parsed, offset, len)?;
         let response = line.span(response, "the response time", TICK_NS)?;
         let disk: u16 = line.number(disk, "the disk")?;
         let host_number = self.hosts.number(host.text).ok_or_else(|| {
@@ -89,19 +82,15 @@ impl LineFormat for Msr {
     }
 }
 
-struct Writer;
-
-impl Encoder for Writer {
-    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
-        let word = if record.operation == Operation::Read { "Read" } else { "Write" };
-        let response = record.response.unwrap_or(Nanos::ZERO).as_ns() / TICK_NS;
-        let TraceRecord { device, offset_bytes, len_bytes, .. } = record;
-        line(
-            out,
-            format_args!(
-                "{},host,{device},{word},{offset_bytes},{len_bytes},{response}",
-                record.at.as_ns() / TICK_NS
-            ),
-        );
-    }
+fn write(record: &TraceRecord, out: &mut Vec<u8>) {
+    let word = if record.operation == Operation::Read { "Read" } else { "Write" };
+    let response = record.response.unwrap_or(Nanos::ZERO).as_ns() / TICK_NS;
+    let TraceRecord { device, offset_bytes, len_bytes, .. } = record;
+    line(
+        out,
+        format_args!(
+            "{},host,{device},{word},{offset_bytes},{len_bytes},{response}",
+            record.at.as_ns() / TICK_NS
+        ),
+    );
 }

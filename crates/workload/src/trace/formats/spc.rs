@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 
 use super::{DeviceName, Format};
 use crate::source::Operation;
-use crate::trace::encoder::{Encoder, Says};
-use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
+use crate::trace::encoder::Says;
+use crate::trace::lines::{Between, Content, Line, Lines, SECTOR_BYTES, line};
 use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "unit,lba,len_bytes,R|W,time_s";
@@ -38,54 +38,30 @@ pub(super) const FORMAT: Format = Format {
         address_unit_bytes: SECTOR_BYTES,
         ..Says::LEAST
     },
-    decoder: |reading| Lines::boxed(&reading.file, Spc),
-    encoder: || Box::new(Writer),
+    decoder: |reading| Lines::boxed(&reading.file, read),
+    encoder: || Box::new(write),
 };
 
-struct Spc;
-
-impl LineFormat for Spc {
-    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
-        let [unit, lba, len, operation, at] = line.at_least(Between::Commas, SHAPE)?;
-        let parsed = match operation.text {
-            "R" | "r" => Operation::Read,
-            "W" | "w" => Operation::Write,
-            _ => {
-                return Err(line.refuse(
-                    operation,
-                    "the operation",
-                    "R or W",
-                    "write one of the two",
-                ));
-            }
-        };
-        let (offset_bytes, len_bytes) =
-            (line.bytes(lba, "the LBA", SECTOR_BYTES)?, line.bytes(len, "the length", 1)?);
-        let record = line.request(
-            lba,
-            line.instant(at, "the time", 1_000_000_000)?,
-            parsed,
-            offset_bytes,
-            len_bytes,
-        )?;
-        Ok(Content::One(TraceRecord { device: line.number(unit, "the storage unit")?, ..record }))
-    }
+fn read(line: &Line<'_>) -> Result<Content, TraceError> {
+    let [unit, lba, len, operation, at] = line.at_least(Between::Commas, SHAPE)?;
+    let words =
+        if operation.text == "r" || operation.text == "w" { ["r", "w"] } else { ["R", "W"] };
+    let parsed = line.read_or_write(operation, words, "R or W")?;
+    let (lba, len) = ((lba, "the LBA", SECTOR_BYTES), (len, "the length", 1));
+    let record = line.request_at((at, 1_000_000_000), parsed, lba, len)?;
+    Ok(Content::One(TraceRecord { device: line.number(unit, "the storage unit")?, ..record }))
 }
 
-struct Writer;
-
-impl Encoder for Writer {
-    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
-        let character = if record.operation == Operation::Read { 'R' } else { 'W' };
-        let (secs, ns) = (record.at.as_ns() / 1_000_000_000, record.at.as_ns() % 1_000_000_000);
-        line(
-            out,
-            format_args!(
-                "{},{},{},{character},{secs}.{ns:09}",
-                record.device,
-                record.offset_bytes / SECTOR_BYTES,
-                record.len_bytes
-            ),
-        );
-    }
+fn write(record: &TraceRecord, out: &mut Vec<u8>) {
+    let character = if record.operation == Operation::Read { 'R' } else { 'W' };
+    let (secs, ns) = (record.at.as_ns() / 1_000_000_000, record.at.as_ns() % 1_000_000_000);
+    line(
+        out,
+        format_args!(
+            "{},{},{},{character},{secs}.{ns:09}",
+            record.device,
+            record.offset_bytes / SECTOR_BYTES,
+            record.len_bytes
+        ),
+    );
 }

@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 
 use super::{DeviceName, Format};
 use crate::source::Operation;
-use crate::trace::encoder::{Encoder, Says};
-use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
+use crate::trace::encoder::Says;
+use crate::trace::lines::{Between, Content, Line, Lines, SECTOR_BYTES, line};
 use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "time_s,offset_sectors,len_sectors,0|1,volume";
@@ -41,44 +41,27 @@ pub(super) const FORMAT: Format = Format {
         address_unit_bytes: SECTOR_BYTES,
         ..Says::LEAST
     },
-    decoder: |reading| Lines::boxed(&reading.file, Tencent),
-    encoder: || Box::new(Writer),
+    decoder: |reading| Lines::boxed(&reading.file, read),
+    encoder: || Box::new(write),
 };
 
-struct Tencent;
-
-impl LineFormat for Tencent {
-    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
-        let [at, offset, len, operation, volume] = line.exactly(Between::Commas, SHAPE)?;
-        let parsed = line.read_or_write(operation, ["0", "1"], "0 for a read or 1 for a write")?;
-        let (offset_bytes, len_bytes) = (
-            line.bytes(offset, "the offset", SECTOR_BYTES)?,
-            line.bytes(len, "the length", SECTOR_BYTES)?,
-        );
-        let record = line.request(
-            offset,
-            line.instant(at, "the time", 1_000_000_000)?,
-            parsed,
-            offset_bytes,
-            len_bytes,
-        )?;
-        Ok(Content::One(TraceRecord { device: line.number(volume, "the volume")?, ..record }))
-    }
+fn read(line: &Line<'_>) -> Result<Content, TraceError> {
+    let [at, offset, len, operation, volume] = line.exactly(Between::Commas, SHAPE)?;
+    let parsed = line.read_or_write(operation, ["0", "1"], "0 for a read or 1 for a write")?;
+    let (offset, len) = ((offset, "the offset", SECTOR_BYTES), (len, "the length", SECTOR_BYTES));
+    let record = line.request_at((at, 1_000_000_000), parsed, offset, len)?;
+    Ok(Content::One(TraceRecord { device: line.number(volume, "the volume")?, ..record }))
 }
 
-struct Writer;
-
-impl Encoder for Writer {
-    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
-        let write = u8::from(record.operation == Operation::Write);
-        let (offset, len) = (record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES);
-        line(
-            out,
-            format_args!(
-                "{},{offset},{len},{write},{}",
-                record.at.as_ns() / 1_000_000_000,
-                record.device
-            ),
-        );
-    }
+fn write(record: &TraceRecord, out: &mut Vec<u8>) {
+    let write = u8::from(record.operation == Operation::Write);
+    let (offset, len) = (record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES);
+    line(
+        out,
+        format_args!(
+            "{},{offset},{len},{write},{}",
+            record.at.as_ns() / 1_000_000_000,
+            record.device
+        ),
+    );
 }
