@@ -62,11 +62,8 @@ pub fn default_state_directory(locator: &Locator) -> Option<PathBuf> {
 #[must_use]
 pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
     default_control_socket(locator).or_else(|| {
-        let drive: String = headtime_tasks::ScanSubject::identity_by_name(&locator.to_string())
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Some(state_home()?.join(format!("{drive}.control")))
+        let drive = headtime_tasks::ScanSubject::identity_by_name(&locator.to_string());
+        Some(crate::state_file::path(&state_home()?, drive, "control"))
     })
 }
 

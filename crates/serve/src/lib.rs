@@ -77,6 +77,7 @@ mod reload;
 pub mod scans;
 mod server;
 mod socket;
+mod state_file;
 mod stats;
 pub mod status;
 pub mod tls;

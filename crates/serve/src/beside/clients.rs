@@ -16,6 +16,7 @@ use super::runner::Runner;
 use super::stored::{self, StoredFiles};
 use super::{BesideError, BesideState, BesideStatus, RememberedUse, StartBeside};
 use crate::scans::{BoundedWork, Scans};
+use crate::state_file;
 
 /// The characterization of one drive beside its clients.
 pub struct BesideClients {
@@ -61,7 +62,7 @@ impl BesideClients {
         let files = directory.map(|directory| StoredFiles::new(directory, drive));
         let identity = Identity {
             model: Some(handle.model().drive.model.clone()),
-            serial: Some(stored::hex(drive)),
+            serial: Some(state_file::hex(drive)),
             capacity: handle.capacity(),
             sector_size: handle.sector_size(),
         };

@@ -8,20 +8,21 @@
 //!
 //! Each is replaced atomically and has a checksum. A damaged file is reported and left unchanged.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use headtime_io::files::{self, Existing, write_atomically};
+use headtime_io::files::remove_durably;
 use headtime_mechanics::DriveProfile;
 use serde::{Deserialize, Serialize};
 
 use super::{BesideError, StartBeside};
+use crate::state_file;
 
 /// The files of one drive.
 #[derive(Clone, Debug)]
 pub(super) struct StoredFiles {
     directory: PathBuf,
-    drive: String,
+    drive: [u8; 16],
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,11 +36,11 @@ const HEAD: &str = "headtime characterize 1";
 impl StoredFiles {
     pub(super) fn new(directory: &Path, drive: [u8; 16]) -> Self {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        Self { directory, drive: hex(drive) }
+        Self { directory, drive }
     }
 
     fn file(&self, suffix: &str) -> PathBuf {
-        self.directory.join(format!("{}.{suffix}", self.drive))
+        state_file::path(&self.directory, self.drive, suffix)
     }
 
     fn request(&self) -> PathBuf {
@@ -57,32 +58,22 @@ impl StoredFiles {
     /// Reads the request; none without one.
     pub(super) fn read_start(&self) -> Result<Option<(StartBeside, bool)>, BesideError> {
         let path = self.request();
-        let Some(text) = read(&path)? else { return Ok(None) };
-        let damaged = |fault: String| BesideError::Damaged { path: path.clone(), fault };
-        let body = files::unseal(&text).map_err(|fault| damaged(fault.to_owned()))?;
-        let json = body
-            .strip_prefix(HEAD)
-            .ok_or_else(|| damaged(format!("it does not begin with `{HEAD}`")))?;
-        let request: Request =
-            serde_json::from_str(json).map_err(|error| damaged(error.to_string()))?;
+        let Some(content) = read(&path)? else { return Ok(None) };
+        let request: Request = state_file::decode_record(HEAD, &content)
+            .map_err(|fault| BesideError::Damaged { path, fault })?;
         Ok(Some((request.start, request.paused)))
     }
 
     pub(super) fn write_start(&self, start: &StartBeside, paused: bool) -> Result<(), BesideError> {
-        let request = Request { start: start.clone(), paused };
-        let json = serde_json::to_string(&request).expect("texts and numbers are JSON");
-        self.replace(&self.request(), &files::seal(format!("{HEAD}\n{json}\n")))
+        let (path, request) = (self.request(), Request { start: start.clone(), paused });
+        state_file::write_record(&path, HEAD, &request)
+            .map_err(|error| BesideError::Stored { path, error })
     }
 
     /// Removes the request and the state of the probe. The remembered profile stays.
     pub(super) fn remove_state(&self) -> Result<(), BesideError> {
         for path in [self.request(), self.probe()] {
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(BesideError::Stored { path, error });
-                }
-                _ => {}
-            }
+            remove_durably(&path).map_err(|error| BesideError::Stored { path, error })?;
         }
         Ok(())
     }
@@ -93,7 +84,8 @@ impl StoredFiles {
     /// When it cannot be read or is damaged.
     pub(super) fn remembered(&self) -> Result<Option<DriveProfile>, BesideError> {
         let path = self.profile();
-        let Some(text) = read(&path)? else { return Ok(None) };
+        let Some(content) = read(&path)? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&content);
         let damaged = |fault: String| BesideError::Damaged { path: path.clone(), fault };
         let (body, checksum) = text
             .trim_end()
@@ -103,7 +95,7 @@ impl StoredFiles {
         if checksum != format!("{:08x}", crc32c::crc32c(body.as_bytes())) {
             return Err(damaged("its checksum does not fit its content".to_owned()));
         }
-        DriveProfile::from_toml(&self.drive, body)
+        DriveProfile::from_toml(&state_file::hex(self.drive), body)
             .map(Some)
             .map_err(|error| damaged(error.to_string()))
     }
@@ -112,32 +104,17 @@ impl StoredFiles {
     pub(super) fn remember(&self, toml: &str) -> Result<(), BesideError> {
         let body = toml.trim_end();
         let checksum = crc32c::crc32c(body.as_bytes());
-        self.replace(&self.profile(), &format!("{body}\n{CHECKSUM}{checksum:08x}\n"))
-    }
-
-    fn replace(&self, path: &Path, text: &str) -> Result<(), BesideError> {
-        let write = || {
-            std::fs::create_dir_all(&self.directory)?;
-            write_atomically(path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
-        };
-        write().map_err(|error| BesideError::Stored { path: path.to_owned(), error })
+        let (path, text) = (self.profile(), format!("{body}\n{CHECKSUM}{checksum:08x}\n"));
+        state_file::replace(&path, text.as_bytes())
+            .map_err(|error| BesideError::Stored { path, error })
     }
 }
 
 /// A comment, so that the file is a profile as any other.
 const CHECKSUM: &str = "# crc32c ";
 
-fn read(path: &Path) -> Result<Option<String>, BesideError> {
-    match std::fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(BesideError::Stored { path: path.to_owned(), error }),
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-    }
-}
-
-/// The identity of a drive as part of a file name.
-pub(super) fn hex(drive: [u8; 16]) -> String {
-    drive.iter().map(|byte| format!("{byte:02x}")).collect()
+fn read(path: &Path) -> Result<Option<Vec<u8>>, BesideError> {
+    state_file::read(path).map_err(|error| BesideError::Stored { path: path.to_owned(), error })
 }
 
 /// Checks that a file can be created in a directory.
@@ -170,15 +147,7 @@ mod tests {
         assert!(files.read_start().expect("no file is no fault").is_none());
         files.write_start(&start(), true).expect("writable");
         assert_eq!(files.read_start().expect("whole"), Some((start(), true)));
-        let whole = std::fs::read_to_string(files.request()).expect("text");
-        for place in 0..whole.len() - 1 {
-            let mut bytes = whole.clone().into_bytes();
-            bytes[place] ^= 1;
-            std::fs::write(files.request(), &bytes).expect("writable");
-            assert!(files.read_start().is_err(), "byte {place}");
-            std::fs::write(files.request(), &whole[..place]).expect("writable");
-            assert!(files.read_start().is_err(), "cut to {place}");
-        }
+        state_file::assert_damage_is_noticed(&files.request(), 1, || files.read_start().is_ok());
         files.remove_state().expect("removable");
         files.remove_state().expect("nothing to remove is no fault");
         assert!(files.read_start().expect("no file is no fault").is_none());
@@ -195,13 +164,6 @@ mod tests {
         assert_eq!(read.zones, profile.zones);
         let whole = std::fs::read_to_string(files.profile()).expect("text");
         DriveProfile::from_toml("atlas10k", &whole).expect("a profile as any other");
-        for place in (0..whole.len() - 1).step_by(7) {
-            let mut bytes = whole.clone().into_bytes();
-            bytes[place] ^= 1;
-            std::fs::write(files.profile(), &bytes).expect("writable");
-            assert!(files.remembered().is_err(), "byte {place}");
-            std::fs::write(files.profile(), &whole[..place]).expect("writable");
-            assert!(files.remembered().is_err(), "cut to {place}");
-        }
+        state_file::assert_damage_is_noticed(&files.profile(), 7, || files.remembered().is_ok());
     }
 }

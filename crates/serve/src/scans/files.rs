@@ -14,10 +14,12 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use headtime_io::files::{Existing, write_atomically};
+use headtime_io::files::{Existing, remove_durably, write_atomically};
 use headtime_tasks::Scan;
 use headtime_units::Extent;
 use rustix::fs::{FlockOperation, flock};
+
+use crate::state_file;
 
 /// The state file of a scan.
 #[derive(Clone, Debug)]
@@ -28,8 +30,7 @@ pub(super) struct StateFile {
 impl StateFile {
     /// The state file of `task` on `target` of this drive, in `directory`.
     pub(super) fn new(directory: &Path, drive: [u8; 16], target: &str, task: &str) -> Self {
-        let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { path: directory.join(format!("{drive}.{target}.{task}.scan")) }
+        Self { path: state_file::path(directory, drive, &format!("{target}.{task}.scan")) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -37,10 +38,7 @@ impl StateFile {
     }
 
     pub(super) fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        match std::fs::read(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => read.map(Some),
-        }
+        state_file::read(&self.path)
     }
 
     /// Replaces the state. After a crash the old or the new state is there.
@@ -65,13 +63,8 @@ impl StateFile {
 
     /// Removes the state.
     pub(super) fn remove(&self) -> io::Result<()> {
-        for path in [self.path.clone(), self.journal_path()] {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        remove_durably(&self.path)?;
+        remove_durably(&self.journal_path())
     }
 
     /// Locks the state against other programs until the lock is dropped; `None` if another program
@@ -117,10 +110,7 @@ impl StateFile {
 
     /// Marks the sectors in the journal as kept. An incomplete record ends the replay.
     pub(super) fn replay(&self, begun: u64, scan: &mut Scan) -> io::Result<()> {
-        let bytes = match std::fs::read(self.journal_path()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            bytes => bytes?,
-        };
+        let Some(bytes) = state_file::read(&self.journal_path())? else { return Ok(()) };
         let Some((head, records)) = bytes.split_at_checked(HEAD) else { return Ok(()) };
         if head[..8] != *MAGIC || head[8..] != begun.to_le_bytes() {
             return Ok(());

@@ -9,10 +9,12 @@
 //! The file is replaced atomically: after a crash the old or the new file is there. A damaged file
 //! is reported and left unchanged until the next `set`.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use headtime_io::files::{self, Existing, write_atomically};
+use headtime_io::files;
+
+use crate::state_file;
 
 /// The file with the stored tunables of a drive.
 #[derive(Clone, Debug)]
@@ -26,8 +28,7 @@ pub(super) type Lines = Vec<(String, String)>;
 impl StoredValues {
     /// The stored values of this drive, in `directory`.
     pub(super) fn new(directory: &Path, drive: [u8; 16]) -> Self {
-        let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { path: directory.join(format!("{drive}.tunables")) }
+        Self { path: state_file::path(directory, drive, "tunables") }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -42,11 +43,9 @@ impl StoredValues {
         let fails = |what: &str| {
             format!("{}: {what}; remove it, or set the tunables again", self.path.display())
         };
-        let text = match std::fs::read(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lines::new()),
-            Err(error) => return Err(fails(&error.to_string())),
-            Ok(bytes) => String::from_utf8(bytes).map_err(|_| fails("it is not text"))?,
-        };
+        let content = state_file::read(&self.path).map_err(|error| fails(&error.to_string()))?;
+        let Some(content) = content else { return Ok(Lines::new()) };
+        let text = String::from_utf8(content).map_err(|_| fails("it is not text"))?;
         let body = files::unseal(&text).map_err(fails)?;
         let mut lines = body.lines();
         match lines.next().and_then(|first| first.strip_prefix(HEAD)).map(str::trim) {
@@ -72,13 +71,9 @@ impl StoredValues {
     /// # Errors
     /// The system's error with the file; the old values stay stored.
     pub(super) fn write(&self, lines: &[(String, String)]) -> io::Result<()> {
-        if let Some(directory) = self.path.parent() {
-            std::fs::create_dir_all(directory)?;
-        }
         let mut text = format!("{HEAD} {VERSION}\n");
         lines.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));
-        let text = files::seal(text);
-        write_atomically(&self.path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
+        state_file::replace(&self.path, files::seal(text).as_bytes())
     }
 }
 

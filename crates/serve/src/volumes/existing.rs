@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use gpt::GptConfig;
 use gpt::disk::LogicalBlockSize;
 use gpt::partition::Partition;
-use headtime_io::files::{Existing, write_atomically};
 use headtime_io::{Io, IoError};
 use headtime_sched::VolumeId;
 use headtime_units::{Extent, Lba, SectorSize};
@@ -25,6 +24,7 @@ use super::table::{Volume, VolumeOrigin, VolumeTable, check_name};
 use super::uuid::DriveUuid;
 use super::{AREA_BYTES, DriveShape};
 use crate::disk::Disk;
+use crate::state_file;
 
 /// The name of the volume that is the whole drive.
 pub(crate) const WHOLE: &str = "disk";
@@ -36,8 +36,7 @@ pub(crate) struct SettingsFile(Option<PathBuf>);
 impl SettingsFile {
     /// The file of this drive in the state directory.
     pub(crate) fn new(directory: Option<&Path>, drive: [u8; 16]) -> Self {
-        let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(directory.map(|directory| directory.join(format!("{drive}.volumes"))))
+        Self(directory.map(|directory| state_file::path(directory, drive, "volumes")))
     }
 
     /// The remembered volumes; none without a file.
@@ -45,10 +44,8 @@ impl SettingsFile {
         let Some(path) = &self.0 else { return Ok(Vec::new()) };
         let unusable =
             |fault: String| StoreError::Settings { path: path.display().to_string(), fault };
-        let bytes = match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            read => read.map_err(|error| unusable(error.to_string()))?,
-        };
+        let bytes = state_file::read(path).map_err(|error| unusable(error.to_string()))?;
+        let Some(bytes) = bytes else { return Ok(Vec::new()) };
         match slot::decode_as(&bytes, VolumeOrigin::Existing) {
             SlotContent::Table { table, .. } => Ok(table.volumes().to_vec()),
             SlotContent::Unsupported { version } => Err(unusable(format!(
@@ -63,14 +60,10 @@ impl SettingsFile {
     /// Replaces the remembered volumes by those of `table`.
     pub(super) fn write(&self, table: &VolumeTable) -> Result<(), StoreError> {
         let Some(path) = &self.0 else { return Ok(()) };
-        let unusable = |error: io::Error| StoreError::Settings {
+        state_file::replace(path, &slot::encode(table, 1)).map_err(|error| StoreError::Settings {
             path: path.display().to_string(),
             fault: error.to_string(),
-        };
-        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(unusable)?;
-        let bytes = slot::encode(table, 1);
-        write_atomically(path, Existing::Replace, |mut file| file.write_all(&bytes))
-            .map_err(unusable)
+        })
     }
 }
 

@@ -115,28 +115,31 @@ impl Relocation {
     /// The relocation in a file, of a volume that has not changed since.
     pub(super) fn of_stored(stored: &StoredRelocation) -> Self {
         let StoredRelocation { volume, name, offset, before, destination, .. } = stored;
-        let before = Extents::new(before.clone());
+        let extent = |(first, len): &(u64, u64)| Extent::from_numbers(*first, *len);
+        let before = Extents::new(before.iter().map(extent).collect());
+        let (offset, destination) = (Sectors::new(*offset), extent(destination));
         Self {
             volume: VolumeId(*volume),
             name: name.clone(),
-            offset: *offset,
-            source: before.part(*offset, destination.len),
-            destination: *destination,
-            after: before.relocated(*offset, destination.len, destination.start),
+            offset,
+            source: before.part(offset, destination.len),
+            destination,
+            after: before.relocated(offset, destination.len, destination.start),
             before,
         }
     }
 
     /// The same, for the file.
     pub(super) fn to_store(&self, force: bool, max_impact: Option<Share>) -> StoredRelocation {
+        let numbers = |extent: &Extent| (extent.start.get(), extent.len.get());
         StoredRelocation {
             volume: self.volume.0,
             name: self.name.clone(),
-            offset: self.offset,
-            before: self.before.as_slice().to_vec(),
-            destination: self.destination,
+            offset: self.offset.get(),
+            before: self.before.as_slice().iter().map(numbers).collect(),
+            destination: numbers(&self.destination),
             force,
-            max_impact,
+            max_impact_billionths: max_impact.map(Share::as_billionths),
         }
     }
 

@@ -5,12 +5,13 @@
 //! The file is replaced atomically and has a checksum. It names the extents of the volume, and is
 //! of no effect once the volume has others: the drive's table of volumes is the commit point.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use headtime_io::files::{self, Existing, remove_durably, write_atomically};
-use headtime_units::{Extent, Sectors, Share};
+use headtime_io::files::remove_durably;
 use serde::{Deserialize, Serialize};
+
+use crate::state_file;
 
 /// The file of one drive.
 #[derive(Clone, Debug)]
@@ -18,36 +19,24 @@ pub(crate) struct RelocationFile {
     path: PathBuf,
 }
 
-/// A relocation in the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A relocation in the file; extents are the first sector and the number of sectors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct StoredRelocation {
     /// The number of the volume.
     pub(super) volume: u32,
     /// Its name.
     pub(super) name: String,
     /// The first sector of the volume that moves.
-    pub(super) offset: Sectors,
+    pub(super) offset: u64,
     /// The extents of the volume before.
-    pub(super) before: Vec<Extent>,
+    pub(super) before: Vec<(u64, u64)>,
     /// The sectors to which they move.
-    pub(super) destination: Extent,
+    pub(super) destination: (u64, u64),
     /// Scans of the volume end before the switch.
     pub(super) force: bool,
     /// The bound on the impact of background work while it runs.
-    pub(super) max_impact: Option<Share>,
-}
-
-/// The content of the file; extents are the first sector and the number of sectors.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Record {
-    volume: u32,
-    name: String,
-    offset: u64,
-    before: Vec<(u64, u64)>,
-    destination: (u64, u64),
-    force: bool,
-    max_impact_billionths: Option<u32>,
+    pub(super) max_impact_billionths: Option<u32>,
 }
 
 const HEAD: &str = "headtime relocation 1";
@@ -55,8 +44,7 @@ const HEAD: &str = "headtime relocation 1";
 impl RelocationFile {
     /// The file of a drive in a state directory.
     pub(crate) fn new(directory: &Path, drive: [u8; 16]) -> Self {
-        let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { path: directory.join(format!("{drive}.relocation")) }
+        Self { path: state_file::path(directory, drive, "relocation") }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -68,42 +56,12 @@ impl RelocationFile {
     /// # Errors
     /// The fault, as the end of a sentence that names the file.
     pub(super) fn read(&self) -> Result<Option<StoredRelocation>, String> {
-        let text = match std::fs::read(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.to_string()),
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        };
-        let json = files::unseal(&text)?
-            .strip_prefix(HEAD)
-            .ok_or_else(|| format!("it does not begin with `{HEAD}`"))?;
-        let record: Record = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        let extent = |(first, len)| Extent::from_numbers(first, len);
-        Ok(Some(StoredRelocation {
-            volume: record.volume,
-            name: record.name,
-            offset: Sectors::new(record.offset),
-            before: record.before.into_iter().map(extent).collect(),
-            destination: extent(record.destination),
-            force: record.force,
-            max_impact: record.max_impact_billionths.and_then(Share::from_billionths),
-        }))
+        let content = state_file::read(&self.path).map_err(|error| error.to_string())?;
+        content.map(|content| state_file::decode_record(HEAD, &content)).transpose()
     }
 
     pub(super) fn write(&self, of: &StoredRelocation) -> io::Result<()> {
-        let numbers = |extent: &Extent| (extent.start.get(), extent.len.get());
-        let record = Record {
-            volume: of.volume,
-            name: of.name.clone(),
-            offset: of.offset.get(),
-            before: of.before.iter().map(numbers).collect(),
-            destination: numbers(&of.destination),
-            force: of.force,
-            max_impact_billionths: of.max_impact.map(Share::as_billionths),
-        };
-        let json = serde_json::to_string(&record).expect("texts and numbers are JSON");
-        let text = files::seal(format!("{HEAD}\n{json}\n"));
-        std::fs::create_dir_all(files::directory_of(&self.path))?;
-        write_atomically(&self.path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
+        state_file::write_record(&self.path, HEAD, of)
     }
 
     /// Removes it; no file is no error.
@@ -124,23 +82,20 @@ mod tests {
         let stored = StoredRelocation {
             volume: 3,
             name: "a".to_owned(),
-            offset: Sectors::new(2048),
-            before: vec![Extent::from_numbers(2048, 4096), Extent::from_numbers(10_240, 100)],
-            destination: Extent::from_numbers(20_480, 2148),
+            offset: 2048,
+            before: vec![(2048, 4096), (10_240, 100)],
+            destination: (20_480, 2148),
             force: true,
-            max_impact: Share::from_fraction(0.1),
+            max_impact_billionths: Some(100_000_000),
         };
         file.write(&stored).expect("writable");
         assert_eq!(file.read(), Ok(Some(stored)));
+        let text = "headtime relocation 1\n{\"volume\":3,\"name\":\"a\",\"offset\":2048,\"before\":\
+            [[2048,4096],[10240,100]],\"destination\":[20480,2148],\"force\":true,\
+            \"max_impact_billionths\":100000000}\n";
         let whole = std::fs::read_to_string(file.path()).expect("text");
-        for place in 0..whole.len() - 1 {
-            let mut bytes = whole.clone().into_bytes();
-            bytes[place] ^= 1;
-            std::fs::write(file.path(), &bytes).expect("writable");
-            assert!(file.read().is_err(), "byte {place}");
-            std::fs::write(file.path(), &whole[..place]).expect("writable");
-            assert!(file.read().is_err(), "cut to {place}");
-        }
+        assert_eq!(whole, headtime_io::files::seal(text.to_owned()), "earlier servers wrote this");
+        state_file::assert_damage_is_noticed(file.path(), 1, || file.read().is_ok());
         file.remove().expect("removable");
         file.remove().expect("nothing to remove is no fault");
         assert_eq!(file.read(), Ok(None));

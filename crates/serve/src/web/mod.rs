@@ -17,7 +17,6 @@ mod feed;
 mod platter;
 mod waits;
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -117,10 +116,7 @@ fn page() -> Response<HttpBody> {
 fn nonce() -> Option<String> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
-    Some(bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Some(crate::state_file::hex(bytes))
 }
 
 fn events(connection: &Arc<HttpConnection>, feed: &Feed) -> Response<HttpBody> {

@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use headtime_units::Share;
+
 use super::{OrderError, TIMEOUT, Volumes, VolumesNow, extents_notes, opened};
 use crate::volumes::relocation::{RelocateOrder, Relocation, RelocationStatus};
 use crate::volumes::relocator::{RelocationJob, Relocator};
@@ -101,17 +103,17 @@ impl Volumes {
             tracing::warn!("the relocation of {name} does not continue: {error}");
             return;
         }
-        let is_same = |volume: &Volume| {
-            volume.id.0 == stored.volume && volume.extents.as_slice() == stored.before
-        };
+        let relocation = Relocation::of_stored(&stored);
+        let is_same =
+            |volume: &Volume| volume.id == relocation.volume && volume.extents == relocation.before;
         if !store.table().volumes().iter().any(is_same) {
             // It was complete, or the volume was changed by a server without this state.
             self.forget_relocation();
             return;
         }
-        let relocation = Relocation::of_stored(&stored);
         let fits = store.table().check_destination(&relocation);
-        let job = RelocationJob::new(relocation, stored.force, stored.max_impact);
+        let max_impact = stored.max_impact_billionths.and_then(Share::from_billionths);
+        let job = RelocationJob::new(relocation, stored.force, max_impact);
         let begun = match fits {
             Ok(()) => self.launch_relocation(store, Arc::clone(&job)),
             Err(error) => Err(error.into()),
