@@ -11,9 +11,6 @@ use headtime_console::Failure;
 use headtime_console::map;
 
 /// The drive model at the start of a run, for a drive with this profile.
-///
-/// # Errors
-/// When the profile makes no belief, or the map cannot be read, or is of another drive.
 pub(crate) fn begin(
     by: &ModelSource,
     settings: &MapSettings,

@@ -102,10 +102,6 @@ impl SimDrive {
     }
 
     /// The drive model at the start of a run; of an array, by the profiles of its members.
-    ///
-    /// # Errors
-    /// When a profile makes no model, or a map was chosen that cannot be read, is of another drive,
-    /// or of an array.
     pub(crate) fn model(
         &self,
         by: &ModelSource,

@@ -36,9 +36,6 @@ pub trait Disk: Send + Sync {
     }
 
     /// Submits a request.
-    ///
-    /// # Errors
-    /// If the request is rejected; `on_done` is never called then.
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError>;
 
     /// Submits several requests; returns the results in the same order.
@@ -62,9 +59,6 @@ pub trait Disk: Send + Sync {
 
     /// Changes the terms of tenants while requests wait, all of `changes` or none. A disk without a
     /// scheduler ignores them.
-    ///
-    /// # Errors
-    /// The reason why nothing was changed.
     fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {
         let _ignored = changes;
         Ok(())
@@ -77,9 +71,6 @@ pub trait Disk: Send + Sync {
 
     /// The last requests that were slow or missed their deadline, the latest last. A disk without a
     /// scheduler keeps none.
-    ///
-    /// # Errors
-    /// The reason why there is no answer.
     fn slow_requests(&self) -> Result<Vec<SlowRequest>, ChangeSharesError> {
         Ok(Vec::new())
     }

@@ -184,9 +184,6 @@ impl Listener {
     }
 
     /// Accepts the next client of a unix socket.
-    ///
-    /// # Errors
-    /// The system's, or that this is a TCP port.
     pub(crate) async fn accept_unix(&self) -> io::Result<tokio::net::UnixStream> {
         match &self.socket {
             ListeningSocket::Unix { listener, .. } => Ok(listener.accept().await?.0),

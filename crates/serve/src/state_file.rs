@@ -33,9 +33,6 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The record of a file that begins with `head`.
-///
-/// # Errors
-/// The fault, as the end of a sentence that names the file.
 pub(crate) fn decode_record<T: DeserializeOwned>(head: &str, content: &[u8]) -> Result<T, String> {
     let text = String::from_utf8_lossy(content);
     let json = files::unseal(&text)?

@@ -67,9 +67,6 @@ pub(crate) struct Approach {
 
 impl Actuator {
     /// The model of one arm by its profile, nothing learned yet.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the profile.
     pub(crate) fn of_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
         Ok(Self {
             cache: CacheModel::of(profile),

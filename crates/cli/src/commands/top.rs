@@ -72,9 +72,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The last interval of each drive. A drive whose server went away moves to `ended`.
-///
-/// # Errors
-/// When the last server goes away.
 fn step<C>(
     drives: &mut Vec<(C, TopSample)>,
     ended: &mut Vec<String>,

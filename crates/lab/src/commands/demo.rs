@@ -211,9 +211,6 @@ fn generator(load: GeneratorChoice) -> Result<Generator, Failure> {
 }
 
 /// Free bytes in `folder`.
-///
-/// # Errors
-/// When less than `needed` bytes, and some to spare, are free.
 fn check_room(folder: &Path, needed: u64) -> anyhow::Result<u64> {
     let system = rustix::fs::statvfs(folder)
         .with_context(|| format!("cannot ask for the free space in {}", folder.display()))?;

@@ -104,9 +104,6 @@ impl PointOfWork for Unknown {
 
 /// Characterizes one instance of a model: the one that an [`Experiment`](headtime_sim::Experiment)
 /// with this model, instance and seed runs on.
-///
-/// # Errors
-/// When the model is invalid, or the probe did not understand the drive.
 fn characterize(model: &DriveProfile, unit: Instance, seed: u64) -> Result<Characterized, Cause> {
     let mut drive = SimulatedDrive::new(unit.of(model, seed)?)?;
     // Rewriting sectors with their own content is allowed, as in the paper's extraction: without it

@@ -49,9 +49,6 @@ pub trait PointOfWork: Sync {
     fn work(&self) -> u64;
 
     /// Runs it.
-    ///
-    /// # Errors
-    /// When it cannot be run.
     fn run(&self, seed: u64) -> Result<Self::Outcome, Cause>;
 }
 

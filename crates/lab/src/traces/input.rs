@@ -28,9 +28,6 @@ impl std::fmt::Debug for Input {
 
 impl Input {
     /// The content of `bytes`, decompressed if it begins as gzip or zstd does.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub(super) fn unpacking(bytes: impl Read + Send + 'static) -> io::Result<Self> {
         let mut raw = Self { looked_at: Vec::new(), from: 0, rest: Box::new(bytes) };
         let (magic, _) = raw.sample(4)?;
@@ -47,9 +44,6 @@ impl Input {
 
     /// The next `bytes` bytes without reading them, fewer where the input ends; and whether it ends
     /// there.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub(super) fn sample(&mut self, bytes: usize) -> io::Result<(&[u8], bool)> {
         let have = self.looked_at.len() - self.from;
         if have < bytes {

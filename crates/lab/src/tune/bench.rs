@@ -121,10 +121,6 @@ impl PhasePlan {
 
 impl Bench {
     /// Runs the phases under a policy, with a table where that is `auto`.
-    ///
-    /// # Errors
-    /// A profile or workload that is not valid, or requests that come faster than the drive serves
-    /// them.
     pub(crate) fn run(
         &self,
         policy: &str,

@@ -40,9 +40,6 @@ impl PointOfWork for Point<'_> {
 }
 
 /// The rates of each stream of each load alone, under the default policy.
-///
-/// # Errors
-/// When a load cannot be run.
 pub(crate) fn alone(
     context: &Context<'_>,
     bench: &Bench,
@@ -76,9 +73,6 @@ pub(crate) fn progress(run: &PhaseRun, alone: &[f64]) -> f64 {
 
 /// Measures the score of each policy under each load; features are those under the default policy.
 /// Loads without a request in the measured time are left out.
-///
-/// # Errors
-/// When a load cannot be run.
 pub(crate) fn table(
     context: &Context<'_>,
     bench: &Bench,

@@ -48,9 +48,6 @@ pub(super) fn check(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<(), Pr
 
 /// The sectors of a zone that the mapping skips, ascending: the profile's slips, the extra ones,
 /// and the spares in use for remapped sectors.
-///
-/// # Errors
-/// If a group has more of them than spares.
 pub(super) fn stepped_over(
     profile: &DriveProfile,
     number: usize,

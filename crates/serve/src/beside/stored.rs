@@ -79,9 +79,6 @@ impl StoredFiles {
     }
 
     /// The remembered profile; none without one.
-    ///
-    /// # Errors
-    /// When it cannot be read or is damaged.
     pub(super) fn remembered(&self) -> Result<Option<DriveProfile>, BesideError> {
         let path = self.profile();
         let Some(content) = read(&path)? else { return Ok(None) };

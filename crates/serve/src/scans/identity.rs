@@ -14,10 +14,6 @@ use headtime_units::{Extent, Lba, Sectors};
 use crate::volumes::{AREA_BYTES, DriveUuid};
 
 /// The identity of an open drive.
-///
-/// # Errors
-/// The error of a drive that does not answer. Unreadable sectors are no error: they do not belong
-/// to a valid table.
 pub(super) fn of_open_drive(handle: &DriveHandle, locator: &Locator) -> Result<[u8; 16], IoError> {
     let area = Sectors::new(AREA_BYTES / u64::from(handle.sector_size().bytes()));
     if handle.capacity() < area {

@@ -36,9 +36,6 @@ impl StoredValues {
     }
 
     /// Reads the stored values; none without a file.
-    ///
-    /// # Errors
-    /// A sentence that names the file and its fault.
     pub(super) fn read(&self) -> Result<Lines, String> {
         let fails = |what: &str| {
             format!("{}: {what}; remove it, or set the tunables again", self.path.display())
@@ -67,9 +64,6 @@ impl StoredValues {
     }
 
     /// Replaces the stored values.
-    ///
-    /// # Errors
-    /// The system's error with the file; the old values stay stored.
     pub(super) fn write(&self, lines: &[(String, String)]) -> io::Result<()> {
         let mut text = format!("{HEAD} {VERSION}\n");
         lines.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));

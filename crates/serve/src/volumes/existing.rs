@@ -68,9 +68,6 @@ impl SettingsFile {
 }
 
 /// The table of the volumes that are on the drive, with their remembered settings.
-///
-/// # Errors
-/// The drive does not answer or belongs to Headtime, or the remembered settings are unusable.
 pub(super) fn table(
     disk: &dyn Disk,
     drive: [u8; 16],

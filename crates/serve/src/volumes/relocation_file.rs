@@ -52,9 +52,6 @@ impl RelocationFile {
     }
 
     /// Reads it; none without a file.
-    ///
-    /// # Errors
-    /// The fault, as the end of a sentence that names the file.
     pub(super) fn read(&self) -> Result<Option<StoredRelocation>, String> {
         let content = state_file::read(&self.path).map_err(|error| error.to_string())?;
         content.map(|content| state_file::decode_record(HEAD, &content)).transpose()

@@ -140,9 +140,6 @@ impl VolumeStore {
     }
 
     /// Finds the volumes of a drive that is served as it is. Nothing is written.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub(crate) fn open_existing(
         disk: &dyn Disk,
         drive: [u8; 16],
@@ -178,9 +175,6 @@ impl VolumeStore {
     }
 
     /// Checks that the table may be changed.
-    ///
-    /// # Errors
-    /// [`StoreError::ReadOnly`].
     pub(super) fn check_writable(&self) -> Result<(), StoreError> {
         match &self.0 {
             Place::Drive(OnDrive { access: DriveAccess::ReadOnly, .. }) => {
@@ -191,9 +185,6 @@ impl VolumeStore {
     }
 
     /// Undoes a failed change that may still be on the drive.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`]; the next change tries again.
     pub(super) fn finish_rollback(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         match &mut self.0 {
             Place::Drive(drive) => drive.finish_rollback(disk),
@@ -319,10 +310,6 @@ struct Failed {
 
 /// Reads `sectors` sectors from `start` on. Unreadable sectors are returned as zeroes, with a list
 /// of their numbers.
-///
-/// # Errors
-/// Other errors of the drive, or more than half of the sectors unreadable: then the drive is
-/// damaged.
 fn read_what_is_left(disk: &dyn Disk, start: u64, sectors: u64) -> Result<Area, StoreError> {
     let read = |extent| disk.run(Io { volume: VolumeId::INTERNAL, ..Io::read(extent) }).result;
     let failed = |error| StoreError::Io { doing: "reading", error };

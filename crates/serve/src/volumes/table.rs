@@ -504,9 +504,6 @@ impl VolumeTable {
     }
 
     /// Checks that the destination of a relocation is still free.
-    ///
-    /// # Errors
-    /// [`VolumeError::NotFree`].
     pub(super) fn check_destination(&self, relocation: &Relocation) -> Result<(), VolumeError> {
         let Extent { start, len } = relocation.destination;
         let bytes = |sectors: u64| ByteSize::new(self.shape.sector.bytes_of(Sectors::new(sectors)));
@@ -521,9 +518,6 @@ impl VolumeTable {
     }
 
     /// Gives the volume of a relocation its sectors after it. Those that it leaves stay reserved.
-    ///
-    /// # Errors
-    /// [`VolumeError::Unknown`] if the volume is not as it was when the relocation was planned.
     pub(super) fn relocate(&mut self, relocation: &Relocation) -> Result<(), VolumeError> {
         let unchanged = |volume: &&mut Volume| {
             volume.id == relocation.volume && volume.extents == relocation.before

@@ -25,9 +25,6 @@ impl DriveUuid {
     }
 
     /// Checks that `area` holds the first [`AREA_BYTES`] of this drive.
-    ///
-    /// # Errors
-    /// The difference, for people.
     pub(crate) fn is_of(self, area: &[u8]) -> Result<(), String> {
         match Self::of_area(area) {
             Some(found) if found == self => Ok(()),

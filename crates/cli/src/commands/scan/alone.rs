@@ -28,10 +28,6 @@ use headtime_console::stop::Stop;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Scans until the end.
-///
-/// # Errors
-/// When the order is not valid, the drive cannot be had, or something was found;
-/// [`Failure::Interrupted`] when it was interrupted.
 pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let drive = locator(&start.meant.target)?;
     if start.max_impact.is_some() {
@@ -125,9 +121,6 @@ fn is_pipe(path: &Path) -> bool {
 }
 
 /// Runs a command for a scan without a server.
-///
-/// # Errors
-/// When the command is invalid, no scan is running, or the scan refuses it.
 pub(super) fn order(verb: &str, meant: &Meant, arguments: ScanArguments) -> Result<(), Failure> {
     let drive = locator(&meant.target)?;
     let json = meant.server.json;
@@ -154,9 +147,6 @@ pub(super) fn order(verb: &str, meant: &Meant, arguments: ScanArguments) -> Resu
 }
 
 /// Prints the progress of the scans of a drive, running or stopped.
-///
-/// # Errors
-/// When the arguments are invalid or the drive does not exist.
 pub(super) fn status(drive: &str, status: &StatusArguments) -> Result<(), Failure> {
     let drive = locator(drive)?;
     let task = status.task.map(|task| task.name().to_owned());

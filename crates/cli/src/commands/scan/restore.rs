@@ -22,9 +22,6 @@ struct Restored {
 }
 
 /// Makes an image of a stream.
-///
-/// # Errors
-/// When the stream is cut off or damaged, or the image is there already.
 pub(super) fn run(restore: &Restore) -> Result<(), Failure> {
     let restored = restore_image(&restore.stream, &restore.image)?;
     if restore.json {

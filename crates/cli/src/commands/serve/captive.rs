@@ -15,9 +15,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Runs `command` with the URIs of `server` in its environment until it ends. A request to stop
 /// sends it SIGTERM.
-///
-/// # Errors
-/// When it cannot be started, or fails.
 pub(super) fn run(command: &str, server: &Server, stop: &Stop) -> Result<(), Failure> {
     let uris: Vec<String> = server.uris().into_iter().map(|export| export.uri).collect();
     let mut child = Command::new("/bin/sh")

@@ -228,9 +228,6 @@ pub(super) fn mean(courses: &[Course], value: impl Fn(&Course) -> f64) -> Estima
 
 /// Runs every point so many times as there are replicas; the results are in the order of the
 /// points.
-///
-/// # Errors
-/// As [`Context::run`].
 pub(super) fn run_all(
     context: &Context<'_>,
     runs: impl IntoIterator<Item = Run>,

@@ -198,9 +198,6 @@ impl PointOfWork for Run {
 
 /// Runs every point so many times as there are replicas; the results are in the order of the
 /// points.
-///
-/// # Errors
-/// As [`Context::run`].
 pub(super) fn run_all(
     context: &Context<'_>,
     runs: impl IntoIterator<Item = Run>,
@@ -218,9 +215,6 @@ pub(super) fn mean(courses: &[Course], value: impl Fn(&Course) -> f64) -> Estima
 
 /// Requests per second of best-effort requests alone with 60 at the array: the maximum that rates
 /// are shares of.
-///
-/// # Errors
-/// As [`Context::run`].
 pub(super) fn maximum(context: &Context<'_>) -> Result<Vec<Course>, ExperimentError> {
     let alone = Run::new(context, "best effort alone", "cds-scan", vec![best_effort()]);
     Ok(run_all(context, [alone])?.remove(0))

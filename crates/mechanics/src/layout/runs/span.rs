@@ -38,9 +38,6 @@ pub(crate) enum RunConflict {
 
 /// The spans of all surfaces by head and cylinder, and the run indices that they refer to. `runs`
 /// lie within `heads` and `cylinders`.
-///
-/// # Errors
-/// The first conflict in the order of head and cylinder.
 pub(crate) fn spans_of(
     runs: &[MeasuredRun],
     heads: u16,
