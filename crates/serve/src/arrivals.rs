@@ -7,8 +7,9 @@
 //! until an export is open, the two look alike.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// All connections without an open export.
@@ -34,7 +35,7 @@ impl Arrivals {
     /// is accepted.
     pub(crate) fn begin(self: &Arc<Self>) -> Arrival {
         let (sender, evicted) = oneshot::channel();
-        let mut list = self.list();
+        let mut list = self.0.lock();
         let number = list.next;
         list.next += 1;
         list.waiting.insert(number, sender);
@@ -44,17 +45,12 @@ impl Arrivals {
     /// Closes the oldest connection, if there is one; it cannot open an export any more. Returns
     /// whether there was one.
     pub(crate) fn evict_oldest(&self) -> bool {
-        let oldest = self.list().waiting.pop_first();
+        let oldest = self.0.lock().waiting.pop_first();
         oldest.is_some_and(|(_, oldest)| {
             // A connection that is ending by itself makes room too.
             let _result = oldest.send(());
             true
         })
-    }
-
-    /// The list is consistent after every statement, so a poisoned lock is safe to use.
-    fn list(&self) -> MutexGuard<'_, ArrivalList> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,7 +58,7 @@ impl Arrival {
     /// Marks the connection as open. Returns whether it may stay: not if it had to make room
     /// before.
     pub(crate) fn stays(self) -> bool {
-        self.arrivals.list().waiting.remove(&self.number).is_some()
+        self.arrivals.0.lock().waiting.remove(&self.number).is_some()
     }
 
     /// Waits until the connection has to make room.
@@ -76,6 +72,6 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.arrivals.list().waiting.remove(&self.number);
+        self.arrivals.0.lock().waiting.remove(&self.number);
     }
 }

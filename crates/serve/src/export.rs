@@ -1,13 +1,14 @@
 //! Exports: the named block devices that clients can open. Each is a class of requests of a volume.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use headtime_nbd::server::ExportRefusal;
 use headtime_nbd::{BlockSizes, ExportFlags, ExportInfo, ListedExport};
 use headtime_sched::{ClassId, Tenant, VolumeId};
 use headtime_units::Extent;
+use parking_lot::RwLock;
 
 use crate::stats::{ExportStats, Refusals};
 use crate::volumes::{DriveShape, LiveVolume, VolumeClass, VolumeSettings};
@@ -116,7 +117,7 @@ impl Export {
 impl Exports {
     /// Adds an export.
     pub(crate) fn add(&self, export: Export) {
-        let mut exports = self.write();
+        let mut exports = self.by_name.write();
         exports.insert(export.name.clone(), Arc::new(export));
         self.counted(&exports);
     }
@@ -134,7 +135,7 @@ impl Exports {
     /// ones stay open for their clients until they disconnect.
     pub(crate) fn serve(&self, volume: &Arc<LiveVolume>, blocks: Blocks) {
         let settings = volume.settings();
-        let mut exports = self.write();
+        let mut exports = self.by_name.write();
         for class in VolumeClass::ALL {
             let name = class.export(&volume.name);
             let there = exports.get(&name).filter(|export| Arc::ptr_eq(&export.volume, volume));
@@ -151,7 +152,7 @@ impl Exports {
 
     /// Removes all exports of a volume.
     pub(crate) fn withdraw(&self, volume: &str) {
-        let mut exports = self.write();
+        let mut exports = self.by_name.write();
         for class in VolumeClass::ALL {
             exports.remove(&class.export(volume));
         }
@@ -160,7 +161,8 @@ impl Exports {
 
     /// The served volume of this name.
     pub(crate) fn volume(&self, name: &str) -> Option<Arc<LiveVolume>> {
-        self.read()
+        self.by_name
+            .read()
             .get(name)
             .filter(|export| export.volume.name == name)
             .map(|export| Arc::clone(&export.volume))
@@ -168,7 +170,7 @@ impl Exports {
 
     /// All exports, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Export>> {
-        self.read().values().cloned().collect()
+        self.by_name.read().values().cloned().collect()
     }
 
     /// Finds an export among those that `may_see` allows. The empty name finds the only one.
@@ -177,7 +179,7 @@ impl Exports {
         name: &str,
         may_see: impl Fn(&Export) -> bool,
     ) -> Result<Arc<Export>, ExportRefusal> {
-        let exports = self.read();
+        let exports = self.by_name.read();
         let mut seen = exports.values().filter(|export| may_see(export));
         if !name.is_empty() {
             return exports
@@ -202,16 +204,7 @@ impl Exports {
             name: export.name.clone(),
             description: export.volume.settings().description,
         };
-        self.read().values().filter(|export| may_see(export)).map(listed).collect()
-    }
-
-    /// The map is consistent after every statement, so a poisoned lock is safe to use.
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Export>>> {
-        self.by_name.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Export>>> {
-        self.by_name.write().unwrap_or_else(PoisonError::into_inner)
+        self.by_name.read().values().filter(|export| may_see(export)).map(listed).collect()
     }
 }
 

@@ -24,10 +24,11 @@
 //! removing an export takes one pass over the exports with clients.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headtime_sched::Tenant;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// A semaphore with guarantees per export.
@@ -133,7 +134,7 @@ impl FairSemaphore {
     /// The state, recomputed if the number of exports has changed. It is consistent after every
     /// statement.
     fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let exports = self.exports.load(Ordering::Relaxed);
         if state.exports != exports {
             state.divide(self.guaranteed, exports);

@@ -4,9 +4,10 @@
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use listenfd::ListenFd;
+use parking_lot::Mutex;
 
 /// A passed socket.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) fn take_unix(path: &Path) -> Option<UnixListener> {
 
 /// Takes the passed TCP socket at an address of `host` and `port`, if there is one.
 pub(crate) fn take_tcp(host: &str, port: u16) -> Option<TcpListener> {
-    if passed().lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+    if passed().lock().is_empty() {
         return None;
     }
     let named: Vec<SocketAddr> = (host, port).to_socket_addrs().ok()?.collect();
@@ -38,7 +39,7 @@ pub(crate) fn take_tcp(host: &str, port: u16) -> Option<TcpListener> {
 
 /// The address of a passed socket that nothing has taken.
 pub(crate) fn untaken() -> Option<String> {
-    let sockets = passed().lock().unwrap_or_else(PoisonError::into_inner);
+    let sockets = passed().lock();
     sockets.first().map(|socket| match socket {
         PassedSocket::Unix(_, path) => format!("unix:{}", path.display()),
         PassedSocket::Tcp(_, address) => format!("tcp:{address}"),
@@ -46,7 +47,7 @@ pub(crate) fn untaken() -> Option<String> {
 }
 
 fn take(is_meant: impl Fn(&PassedSocket) -> bool) -> Option<PassedSocket> {
-    let mut sockets = passed().lock().unwrap_or_else(PoisonError::into_inner);
+    let mut sockets = passed().lock();
     sockets.iter().position(is_meant).map(|index| sockets.remove(index))
 }
 

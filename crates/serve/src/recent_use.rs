@@ -2,11 +2,12 @@
 //! engine counts disk time since its start only; this keeps its counters of the last minute.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use headtime_io::{DriveHandle, DriveSnapshot};
 use headtime_units::{Instant, Nanos};
+use parking_lot::Mutex;
 
 use crate::control::disk_time;
 use crate::export::Exports;
@@ -52,7 +53,7 @@ impl RecentUse {
             (export.name.clone(), time)
         });
         let sample = Sample { at: drive.taken, used: used.collect() };
-        let mut samples = self.samples();
+        let mut samples = self.samples.lock();
         samples.push_back(sample);
         if samples.len() > SAMPLES {
             samples.pop_front();
@@ -62,16 +63,12 @@ impl RecentUse {
     /// The share of the drive's time that an export has had over the last minute, or since the
     /// server started, at the moment of a snapshot; `None` at that start.
     pub(crate) fn share(&self, export: &str, used: Nanos, now: Instant) -> Option<f64> {
-        let samples = self.samples();
+        let samples = self.samples.lock();
         let first = samples.front()?;
         let before = first.used.get(export).copied().unwrap_or_default();
         let seconds = now.saturating_since(first.at).as_secs_f64();
         // Counters begin again with another policy.
         let gained = used.as_secs_f64() - before.as_secs_f64();
         (seconds > 0.0).then(|| (gained / seconds).clamp(0.0, 1.0))
-    }
-
-    fn samples(&self) -> MutexGuard<'_, VecDeque<Sample>> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,14 +6,15 @@
 //! with [`VolumeStats::since`], so that several views do not disturb each other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use headtime_io::DriveSnapshot;
 use headtime_sched::{Finished, VolumeId};
 use headtime_units::{ByteSize, Nanos};
+use parking_lot::Mutex;
 
 use crate::beside::BesideStatus;
 use crate::export::{Export, Exports};
@@ -281,35 +282,35 @@ impl ExportStats {
 
     /// The current statistics.
     pub(crate) fn snapshot(&self) -> VolumeStats {
-        self.lock().clone()
+        self.current.lock().clone()
     }
 
     /// Sets the size and deadline of the volume.
     pub(crate) fn set(&self, size: ByteSize, deadline: Option<Nanos>) {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         (current.size, current.deadline) = (size, deadline);
     }
 
     /// The number of clients that have it open.
     pub(crate) fn connections(&self) -> u64 {
-        self.lock().connections
+        self.current.lock().connections
     }
 
     pub(crate) fn opened(&self) {
-        self.lock().connections += 1;
+        self.current.lock().connections += 1;
     }
 
     pub(crate) fn closed(&self) {
-        self.lock().connections -= 1;
+        self.current.lock().connections -= 1;
     }
 
     pub(crate) fn begun(&self) {
-        self.lock().in_flight += 1;
+        self.current.lock().in_flight += 1;
     }
 
     /// Ends a request that is not counted: its client left before it went to the drive.
     pub(crate) fn dropped(&self) {
-        self.lock().in_flight -= 1;
+        self.current.lock().in_flight -= 1;
     }
 
     /// Ends a request. The volume's own deadline counts from its arrival; one by I/O priority
@@ -322,7 +323,7 @@ impl ExportStats {
         failed: bool,
         timing: Timing,
     ) {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         current.in_flight -= 1;
         let late = match current.deadline {
             Some(deadline) => Some(response > Duration::from_nanos(deadline.as_ns())),
@@ -345,11 +346,6 @@ impl ExportStats {
         op.requests += 1;
         op.bytes += bytes;
         op.response.saturating_record(u64::try_from(response.as_micros()).unwrap_or(u64::MAX));
-    }
-
-    /// Sums are consistent after a panic, so a poisoned lock is safe to use.
-    fn lock(&self) -> MutexGuard<'_, VolumeStats> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -409,7 +405,7 @@ mod tests {
         end(&stats, Kind::Write, 4096, 101, false);
         end(&stats, Kind::Write, 4096, 1, true);
         end(&stats, Kind::Other, 0, 5000, false);
-        let now = stats.lock().clone();
+        let now = stats.current.lock().clone();
         assert_eq!(
             (now.deadline_requests, now.deadline_misses, now.deadline_failures, now.in_flight),
             (3, 2, 1, 0)
@@ -424,7 +420,7 @@ mod tests {
             stats.begun();
             stats.ended(Kind::Read, 1, Duration::from_millis(1), false, timing);
         }
-        let now = stats.lock().clone();
+        let now = stats.current.lock().clone();
         assert_eq!((now.deadline_requests, now.deadline_misses), (3, 2));
     }
 
@@ -432,11 +428,11 @@ mod tests {
     fn the_difference_of_two_snapshots_is_what_happened_between() {
         let stats = stats(None);
         end(&stats, Kind::Read, 1, 10, false);
-        let earlier = stats.lock().clone();
+        let earlier = stats.current.lock().clone();
         for _ in 0..3 {
             end(&stats, Kind::Read, 1, 20, false);
         }
-        let between = stats.lock().since(&earlier);
+        let between = stats.current.lock().since(&earlier);
         assert_eq!((between.reads.requests, between.reads.response.len()), (3, 3));
         assert!(
             (19_800..=20_300).contains(&between.reads.response.value_at_quantile(0.01)),

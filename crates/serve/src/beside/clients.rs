@@ -1,8 +1,8 @@
 //! The characterization of a drive: its thread, its state, and the remembered profile.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use headtime_io::characterize::{BesideProgress, Identity, State};
@@ -11,6 +11,7 @@ use headtime_io::{DriveHandle, Locator};
 use headtime_mechanics::DriveProfile;
 use headtime_probe::{DriveSharing, Probe, ProbeSettings};
 use headtime_units::{Nanos, Share};
+use parking_lot::Mutex;
 
 use super::runner::Runner;
 use super::stored::{self, StoredFiles};
@@ -108,7 +109,7 @@ impl BesideClients {
                         "{error}; start it again with --force, or end it with --beside=cancel"
                     );
                 });
-                *self.lock() = Some(job);
+                *self.job.lock() = Some(job);
                 return Err(error.into());
             }
         };
@@ -118,11 +119,11 @@ impl BesideClients {
                 status.state = BesideState::Paused;
                 status.see(&probe, None);
             });
-            *job.left() = Some(Left::new(probe));
+            *job.left.lock() = Some(Left::new(probe));
         } else {
             self.launch(&mut job, Left::new(probe))?;
         }
-        *self.lock() = Some(job);
+        *self.job.lock() = Some(job);
         Ok(())
     }
 
@@ -133,7 +134,7 @@ impl BesideClients {
     pub fn start(&self, start: StartBeside) -> Result<BesideStatus, BesideError> {
         self.check(&start)?;
         start.max_impact.map(share_of).transpose()?;
-        let mut slot = self.lock();
+        let mut slot = self.job.lock();
         if let Some(job) = slot.as_ref() {
             match job.status().state {
                 BesideState::Complete => {}
@@ -172,7 +173,7 @@ impl BesideClients {
     /// # Errors
     /// [`BesideError::NotThere`].
     pub fn pause(&self) -> Result<BesideStatus, BesideError> {
-        let mut slot = self.lock();
+        let mut slot = self.job.lock();
         let job = slot.as_mut().ok_or(BesideError::NotThere)?;
         job.end();
         if job.status().state == BesideState::Running {
@@ -191,7 +192,7 @@ impl BesideClients {
     /// [`BesideError::NotThere`], and those of starting it.
     pub fn resume(&self, max_impact: Option<f64>) -> Result<BesideStatus, BesideError> {
         let max_impact = max_impact.map(share_of).transpose()?;
-        let mut slot = self.lock();
+        let mut slot = self.job.lock();
         let job = slot.as_mut().ok_or(BesideError::NotThere)?;
         if let Some(share) = max_impact {
             if job.status().state == BesideState::Running {
@@ -208,7 +209,7 @@ impl BesideClients {
                 return Ok(job.status());
             }
         }
-        if job.left().is_none() {
+        if job.left.lock().is_none() {
             return Err(BesideError::NothingLeft { reason: job.status().reason });
         }
         if let Some(files) = &self.files {
@@ -216,7 +217,7 @@ impl BesideClients {
         }
         // A failed one has a thread that has ended.
         job.end();
-        let left = job.left().take();
+        let left = job.left.lock().take();
         if let Some(Left { probe, progress }) = left {
             self.launch(job, Left { probe: Box::new(Probe::resume(*probe)), progress })?;
         }
@@ -228,7 +229,7 @@ impl BesideClients {
     /// # Errors
     /// [`BesideError::NotThere`], and those of removing files.
     pub fn cancel(&self) -> Result<BesideStatus, BesideError> {
-        let mut slot = self.lock();
+        let mut slot = self.job.lock();
         let mut job = slot.take().ok_or(BesideError::NotThere)?;
         job.end();
         if let Some(files) = &self.files {
@@ -243,7 +244,7 @@ impl BesideClients {
     /// The state of the characterization, if there is one.
     #[must_use]
     pub fn status(&self) -> Option<BesideStatus> {
-        let mut slot = self.lock();
+        let mut slot = self.job.lock();
         let job = slot.as_mut()?;
         if job.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             job.end();
@@ -256,7 +257,7 @@ impl BesideClients {
 
     /// Saves the characterization and ends its thread.
     pub(crate) fn close(&self) {
-        if let Some(mut job) = self.lock().take() {
+        if let Some(mut job) = self.job.lock().take() {
             job.end();
         }
     }
@@ -332,29 +333,21 @@ impl BesideClients {
             let left = runner.run(left);
             // A drive that is closing has no background work.
             let _ = scans.set_bound_of(BoundedWork::Characterization, None);
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = left;
+            *slot.lock() = left;
         };
         let thread = std::thread::Builder::new().name("headtime-probe".to_owned()).spawn(run);
         job.thread = Some(thread.map_err(BesideError::Thread)?);
         Ok(())
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Job>> {
-        self.job.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Job {
     fn status(&self) -> BesideStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().clone()
     }
 
     fn update(&mut self, change: impl FnOnce(&mut BesideStatus)) {
-        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn left(&self) -> MutexGuard<'_, Option<Left>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        change(&mut self.status.lock());
     }
 
     /// Ends the thread, which saves the state first.

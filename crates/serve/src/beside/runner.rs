@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_io::characterize::{
@@ -21,6 +21,7 @@ use headtime_io::{DriveHandle, LinkState, PowerState, TimedReads, TimedReadsErro
 use headtime_mechanics::DriveProfile;
 use headtime_probe::{Finding, Probe, Stage, Verdict};
 use headtime_sched::{Outcome as ReadOutcome, TimedRead, TimedReadDone};
+use parking_lot::Mutex;
 
 use super::clients::{self, Left};
 use super::stored::StoredFiles;
@@ -336,7 +337,7 @@ impl Runner {
     }
 
     fn update(&self, change: impl FnOnce(&mut BesideStatus)) {
-        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.status.lock());
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Mutex, PoisonError};
 
 use headtime_io::{Io, IoDone, IoError, SubmitError};
 use headtime_sched::{Op, RequestId};
+use parking_lot::Mutex;
 
 use crate::disk::{Disk, OnDone};
 use crate::volumes::DriveShape;
@@ -40,7 +40,7 @@ impl TrialDisk {
                 }
             }
         }
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.lock();
         for (number, content) in written.range(first..first + sectors) {
             let from = (number - first) as usize * sector;
             bytes[from..from + sector].copy_from_slice(content);
@@ -50,7 +50,7 @@ impl TrialDisk {
 
     fn write(&self, first: u64, bytes: &[u8]) {
         let sectors = bytes.chunks(self.shape.sector.bytes() as usize);
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         written.extend((first..).zip(sectors.map(<[u8]>::to_vec)));
     }
 }

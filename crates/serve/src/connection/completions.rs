@@ -5,8 +5,9 @@
 //! no bound, because each piece has a permit of the scheduler.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
 
 /// A queue from any thread to one task.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl<T> Completions<T> {
     }
 
     pub(super) fn push(&self, done: T) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.done.push(done);
         let waiting = state.waiting.take();
         drop(state);
@@ -37,7 +38,7 @@ impl<T> Completions<T> {
     /// Moves all into an empty vector. The task does not wait any more.
     pub(super) fn take(&self, into: &mut Vec<T>) {
         debug_assert!(into.is_empty(), "earlier completions are processed");
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.waiting = None;
         std::mem::swap(&mut state.done, into);
     }
@@ -45,7 +46,7 @@ impl<T> Completions<T> {
     /// Waits until there is one.
     pub(super) async fn arrive(&self) {
         poll_fn(|context| {
-            let mut state = self.state();
+            let mut state = self.0.lock();
             if !state.done.is_empty() {
                 return Poll::Ready(());
             }
@@ -53,11 +54,6 @@ impl<T> Completions<T> {
             Poll::Pending
         })
         .await;
-    }
-
-    /// Every statement leaves a consistent state.
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,12 +5,10 @@
 //! the start is never overwritten automatically.
 
 mod figures;
-
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headtime_belief::maps::{BeginError, KeptMap};
+use headtime_belief::maps::KeptMap;
 use headtime_belief::matrix::SharedMatrix;
 use headtime_io::files::Existing;
 use headtime_io::{
@@ -18,6 +16,7 @@ use headtime_io::{
     MapLoading, NoMap, RunningMap, exchange_map, read_map, write_map,
 };
 use headtime_units::ByteSize;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use figures::{
@@ -196,7 +195,7 @@ impl MapKeeper {
                 file.display()
             );
             tracing::warn!("the latency map is not saved: {failed}");
-            self.lock().failed = Some(failed);
+            self.last.lock().failed = Some(failed);
         }
     }
 
@@ -210,7 +209,7 @@ impl MapKeeper {
     pub fn kept(&self) -> Option<MapFileStatus> {
         let model = self.drive.model();
         model.map.as_ref()?;
-        let last = self.lock();
+        let last = self.last.lock();
         Some(MapFileStatus {
             file: model.file.clone(),
             restored: model.restored,
@@ -247,8 +246,8 @@ impl MapKeeper {
         }
         let map = running.keep();
         // Its own file needs no `force`, unless it was refused at the start.
-        let replace =
-            force || (Some(path) == own && (model.refused.is_none() || self.lock().own_written));
+        let replace = force
+            || (Some(path) == own && (model.refused.is_none() || self.last.lock().own_written));
         self.write(path, &map, replace, samples)
     }
 
@@ -296,7 +295,7 @@ impl MapKeeper {
         if self.shared_file(&path).is_some() {
             return self.exchange_automatically(&path, samples);
         }
-        if self.lock().saved.is_some() && samples == self.lock().samples {
+        if self.last.lock().saved.is_some() && samples == self.last.lock().samples {
             return;
         }
         match self.drive.map() {
@@ -333,7 +332,7 @@ impl MapKeeper {
     fn exchange_automatically(&self, path: &Path, samples: u64) {
         let mode = self.mode(samples);
         let version = FileVersion::of(path);
-        if mode == ExchangeMode::Read && version.is_some() && version == self.lock().version {
+        if mode == ExchangeMode::Read && version.is_some() && version == self.last.lock().version {
             return;
         }
         match self.drive.map() {
@@ -346,7 +345,11 @@ impl MapKeeper {
     /// Without new observations there is nothing to write. Otherwise servers that rest would
     /// replace each other's file for ever.
     fn mode(&self, samples: u64) -> ExchangeMode {
-        if samples == self.lock().samples { ExchangeMode::Read } else { ExchangeMode::ReadAndWrite }
+        if samples == self.last.lock().samples {
+            ExchangeMode::Read
+        } else {
+            ExchangeMode::ReadAndWrite
+        }
     }
 
     fn exchange(
@@ -356,11 +359,11 @@ impl MapKeeper {
         samples: u64,
         mode: ExchangeMode,
     ) -> Result<MapSaved, MapOrderError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.writing.lock();
         let model = self.drive.model();
         let memory = model.map.as_ref().ok_or(NoMap::NoMapModel { by: model.by })?.memory;
         let exchanged = exchange_map(path, map, memory, mode);
-        let mut last = self.lock();
+        let mut last = self.last.lock();
         match exchanged {
             Ok(MapExchange { merged, bytes, version }) => {
                 let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
@@ -391,10 +394,10 @@ impl MapKeeper {
         replace: bool,
         samples: u64,
     ) -> Result<MapSaved, MapOrderError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.writing.lock();
         let written =
             write_map(path, map, if replace { Existing::Replace } else { Existing::Keep });
-        let mut last = self.lock();
+        let mut last = self.last.lock();
         match written {
             Ok(bytes) => {
                 let saved = MapSaved { file: path.to_owned(), bytes };
@@ -415,11 +418,7 @@ impl MapKeeper {
     fn own_file(&self) -> Option<PathBuf> {
         let model = self.drive.model();
         let path = model.file.clone()?;
-        (model.refused.is_none() || self.lock().own_written || !path.exists()).then_some(path)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SaveState> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        (model.refused.is_none() || self.last.lock().own_written || !path.exists()).then_some(path)
     }
 }
 
@@ -434,10 +433,4 @@ pub(crate) struct MapCopy {
     path: PathBuf,
     map: KeptMap,
     samples: u64,
-}
-
-impl From<BeginError> for MapOrderError {
-    fn from(error: BeginError) -> Self {
-        Self::Load { file: PathBuf::new(), error: error.into() }
-    }
 }

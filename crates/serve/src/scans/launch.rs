@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headtime_io::WriteMarks;
@@ -10,6 +10,7 @@ use headtime_tasks::{
     BackupForm, LoadedScan, Output, Scan, ScanStateError, TaskKind, TaskSettings,
 };
 use headtime_units::Sectors;
+use parking_lot::Mutex;
 
 use super::addresses::{Addresses, EXTENTS};
 use super::files::StateFile;

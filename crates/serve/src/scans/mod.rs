@@ -28,9 +28,9 @@ mod timetable;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,6 +48,7 @@ pub use error::ScanError;
 use files::StateFile;
 pub(crate) use identity::by_name as identity_by_name;
 use output::OutputFile;
+use parking_lot::Mutex;
 pub use range::{RangeError, ScanRange};
 use runner::{CommandMessage, ScanCommand};
 pub use status::{
@@ -149,7 +150,7 @@ impl Scans {
         let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
         let mut scans = Self::new(handle, drive, targets, directory, fill, false);
         scans.clock = clock;
-        scans.sections.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&sections);
+        scans.sections.lock().clone_from(&sections);
         for (target, task) in scans.possible_scans() {
             if let Err(error) = scans.restore(&target, task) {
                 tracing::warn!("the {task} of {target} cannot be resumed: {error}");
@@ -192,7 +193,7 @@ impl Scans {
     /// Resumes a scan with stored state, if there is one.
     fn restore(&self, target: &str, task: TaskKind) -> Result<(), ScanError> {
         if let Some(slot) = self.remembered(target, task)? {
-            self.lock().insert((target.to_owned(), task), slot);
+            self.slots.lock().insert((target.to_owned(), task), slot);
         }
         Ok(())
     }
@@ -205,7 +206,8 @@ impl Scans {
 
     fn possible_scans(&self) -> Vec<(String, TaskKind)> {
         let tasks = || TASKS.iter().map(|entry| entry.kind);
-        self.targets()
+        self.targets
+            .lock()
             .iter()
             .flat_map(|(target, _)| tasks().map(move |task| (target.clone(), task)))
             .collect()
@@ -217,7 +219,7 @@ impl Scans {
         let (target, task) = (target.clone(), *task);
         let range = self.range_of(start)?;
         start.check_output()?;
-        let known = self.lock().get(&(target.clone(), task)).map(|slot| slot.status());
+        let known = self.slots.lock().get(&(target.clone(), task)).map(|slot| slot.status());
         if let Some(status) = known.filter(|_| !start.again) {
             let other_range = status.range != range;
             let another = other_range
@@ -262,7 +264,7 @@ impl Scans {
         self.forget(&target, task);
         let slot = self.launch(runner)?;
         let status = slot.status();
-        self.lock().insert((target, task), slot);
+        self.slots.lock().insert((target, task), slot);
         Ok(status)
     }
 
@@ -277,7 +279,7 @@ impl Scans {
             let pipe = OutputFile::form_of(Path::new(&status.output)) == BackupForm::Stream;
             status.to == status.output && !pipe
         };
-        let known = self.lock().get(&(target.to_owned(), task)).map(Slot::status);
+        let known = self.slots.lock().get(&(target.to_owned(), task)).map(Slot::status);
         let once = task == TaskKind::Backup && known.is_some_and(|status| once(&status));
         if let Some(Some(every)) = terms.every.as_ref().filter(|_| once) {
             return Err(ScanError::Output(format!(
@@ -306,7 +308,7 @@ impl Scans {
 
     /// Ends a scan and removes its state. The file of a backup stays, incomplete.
     pub fn cancel(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
-        let Some(slot) = self.lock().get(&(target.to_owned(), task)).map(Slot::status) else {
+        let Some(slot) = self.slots.lock().get(&(target.to_owned(), task)).map(Slot::status) else {
             return Err(ScanError::NotThere { target: target.to_owned(), task });
         };
         self.forget(target, task);
@@ -316,19 +318,19 @@ impl Scans {
     /// All scans, by target and task.
     #[must_use]
     pub fn status(&self) -> Vec<ScanStatus> {
-        self.lock().values().map(Slot::status).collect()
+        self.slots.lock().values().map(Slot::status).collect()
     }
 
     /// The largest allowed growth of the mean response time of clients, as a share.
     #[must_use]
     pub fn max_impact(&self) -> f64 {
-        self.bound().max_impact()
+        self.bound.lock().max_impact()
     }
 
     /// Changes the allowed growth for all background work of the drive, also for work that has a
     /// bound of its own.
     pub fn set_max_impact(&self, share: Share) -> Result<(), ScanError> {
-        self.bound().set(&self.handle, share)
+        self.bound.lock().set(&self.handle, share)
     }
 
     /// Sets the allowed growth while some work runs, or ends this.
@@ -337,11 +339,7 @@ impl Scans {
         work: BoundedWork,
         share: Option<Share>,
     ) -> Result<(), ScanError> {
-        self.bound().set_of(&self.handle, work, share)
-    }
-
-    fn bound(&self) -> MutexGuard<'_, ImpactBound> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bound.lock().set_of(&self.handle, work, share)
     }
 
     /// The measured growth of the mean response time of clients since the first scan, as a share.
@@ -367,7 +365,7 @@ impl Scans {
     /// configuration start.
     pub(crate) fn set_target(&self, target: &str, extents: Option<Extents>) {
         let is_there = extents.is_some();
-        let mut targets = self.targets();
+        let mut targets = self.targets.lock();
         targets.retain(|(name, _)| name != target);
         targets.extend(extents.map(|extents| (target.to_owned(), extents)));
         drop(targets);
@@ -384,7 +382,8 @@ impl Scans {
                 ScanState::Running | ScanState::Paused | ScanState::Waiting
             )
         };
-        self.lock()
+        self.slots
+            .lock()
             .iter()
             .filter(|((name, _), slot)| name == target && unfinished(slot))
             .map(|((_, task), _)| *task)
@@ -398,7 +397,7 @@ impl Scans {
 
     /// Saves all scans and ends their threads. Nothing may be written to the drive afterwards.
     pub(crate) fn close(&self) {
-        let slots = std::mem::take(&mut *self.lock());
+        let slots = std::mem::take(&mut *self.slots.lock());
         for slot in slots.values() {
             slot.stop.store(true, Ordering::Release);
         }
@@ -416,7 +415,7 @@ impl Scans {
         let key = (target.to_owned(), task);
         let not_there = || ScanError::NotThere { target: target.to_owned(), task };
         let (sender, status) = {
-            let slots = self.lock();
+            let slots = self.slots.lock();
             let slot = slots.get(&key).ok_or_else(not_there)?;
             (slot.thread.as_ref().map(|(sender, _)| sender.clone()), Arc::clone(&slot.status))
         };
@@ -427,13 +426,13 @@ impl Scans {
                 let _ = acknowledged.recv_timeout(TIMEOUT);
             }
         }
-        let status = status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let status = status.lock().clone();
         Ok(status)
     }
 
     /// Ends a scan, if there is one, and removes its files.
     fn forget(&self, target: &str, task: TaskKind) {
-        if let Some(slot) = self.lock().remove(&(target.to_owned(), task)) {
+        if let Some(slot) = self.slots.lock().remove(&(target.to_owned(), task)) {
             slot.stop.store(true, Ordering::Release);
             slot.end(ScanCommand::Cancel);
         }
@@ -464,7 +463,7 @@ impl Scans {
     }
 
     fn addresses_of(&self, target: &str) -> Result<Addresses, ScanError> {
-        let targets = self.targets();
+        let targets = self.targets.lock();
         let found = targets.iter().find(|(name, _)| name == target);
         found.map(|(_, extents)| Addresses::new(extents.clone())).ok_or_else(|| {
             let known: Vec<&str> = targets
@@ -477,28 +476,16 @@ impl Scans {
         })
     }
 
-    fn sections(&self) -> MutexGuard<'_, Vec<StartScan>> {
-        self.sections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn targets(&self) -> MutexGuard<'_, Vec<(String, Extents)>> {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn files(&self, target: &str, task: TaskKind) -> Option<StateFile> {
         self.directory
             .as_deref()
             .map(|directory: &Path| StateFile::new(directory, self.drive, target, task.name()))
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, TaskKind), Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Slot {
     fn status(&self) -> ScanStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().clone()
     }
 
     fn end(self, command: ScanCommand) {

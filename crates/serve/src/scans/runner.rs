@@ -12,15 +12,16 @@ mod timing;
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_io::{DriveHandle, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 use headtime_sched::{FillSource, PendingSectors};
 use headtime_tasks::{BackupForm, Output, ReadSource, Scan};
 use headtime_units::{Extent, Sectors};
+use parking_lot::Mutex;
 
 use super::WallClock;
 use super::addresses::Addresses;
@@ -610,7 +611,7 @@ impl Runner {
         self.state.status_updated = Some(now);
         let next_start = self.next_start(&(self.clock)());
         let next_start = next_start.map(|at| at.strftime("%FT%T%:z").to_string());
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = self.status.lock();
         let mut next = ScanStatus::of(&self.scan, &self.addresses, status.clone());
         (next.state, next.reason) = match &self.phase {
             Phase::Running => (ScanState::Running, String::new()),

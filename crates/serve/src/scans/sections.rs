@@ -61,7 +61,7 @@ impl Scans {
             status.configured && !sections.any(|section| section.name() == name)
         };
         let gone: Vec<_> = {
-            let slots = self.lock();
+            let slots = self.slots.lock();
             let gone = slots.iter().filter(|(_, slot)| is_gone(&slot.status()));
             gone.map(|(key, _)| key.clone()).collect()
         };
@@ -72,14 +72,19 @@ impl Scans {
             let _ = self.tell(&target, task, ScanCommand::Release(change));
         }
         let targets: BTreeSet<_> = sections.iter().map(|section| section.target.clone()).collect();
-        *self.sections() = sections;
+        *self.sections.lock() = sections;
         targets.iter().for_each(|target| self.follow_sections_of(target));
     }
 
     /// The same for the sections of one target, which may have been created now.
     pub(super) fn follow_sections_of(&self, target: &str) {
-        let of_target: Vec<StartScan> =
-            self.sections().iter().filter(|section| section.target == target).cloned().collect();
+        let of_target: Vec<StartScan> = self
+            .sections
+            .lock()
+            .iter()
+            .filter(|section| section.target == target)
+            .cloned()
+            .collect();
         for section in of_target {
             if let Err(error) = self.follow_section(&section) {
                 tracing::error!("the {} of the configuration: {error}", section.name());
@@ -94,7 +99,7 @@ impl Scans {
             return;
         }
         let name = format!("{} of {}", scan.kind(), scan.subject().target);
-        let sections = self.sections();
+        let sections = self.sections.lock();
         match sections.iter().find(|section| section.name() == name) {
             Some(section) => section.terms.note_in(scan),
             None => TermsChange { every: Some(None), ..TermsChange::default() }.note_in(scan),
@@ -104,7 +109,7 @@ impl Scans {
     fn follow_section(&self, section: &StartScan) -> Result<(), ScanError> {
         let range = self.range_of(section)?;
         let key = (section.target.clone(), section.task);
-        let known = self.lock().get(&key).map(|slot| (slot.status(), slot.thread.is_some()));
+        let known = self.slots.lock().get(&key).map(|slot| (slot.status(), slot.thread.is_some()));
         let begin = |again| {
             self.start(&StartScan { again, ..section.clone() })?;
             self.tell(&section.target, section.task, ScanCommand::Adopt).map(drop)

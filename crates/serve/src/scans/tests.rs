@@ -37,7 +37,7 @@ impl Clocked {
         sections: Vec<StartScan>,
     ) -> Scans {
         let (clock, directory) = (Arc::clone(clock), Some(folder.path().to_owned()));
-        let clock = Arc::new(move || clock.lock().expect("a clock").clone());
+        let clock = Arc::new(move || clock.lock().clone());
         let targets = vec![("v".to_owned(), Extent::from_numbers(0, 2048).into())];
         Scans::open_at(drive.handle(), [7; 16], targets, directory, Share::NONE, sections, clock)
     }
@@ -54,7 +54,7 @@ impl Clocked {
     }
 
     fn set(&self, now: Zoned) {
-        *self.clock.lock().expect("a clock") = now;
+        *self.clock.lock() = now;
     }
 
     fn start(&self, task: TaskKind, during: &str, every: &str) -> Result<ScanStatus, ScanError> {

@@ -2,13 +2,14 @@
 //! maximum number of connections.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_io::Locator;
 use headtime_nbd::server::TlsPolicy;
 use headtime_sched::StreamId;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -67,7 +68,7 @@ struct Refusals(Mutex<(Option<Instant>, u32)>);
 impl Refusals {
     fn say(&self, peer: &str, end: &End) {
         const LOGGED: u32 = 5;
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let (since, count) = &mut *state;
         if since.is_none_or(|since| since.elapsed() >= Duration::from_secs(1)) {
             (*since, *count) = (Some(Instant::now()), 0);

@@ -5,8 +5,9 @@
 //! disappear with it, so a revoked certificate cannot resume a session.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -57,15 +58,15 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]; the old files stay in use.
     pub fn reload(&self) -> Result<TlsFiles, TlsError> {
-        let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.reading.lock();
         let (read, files) = read(&self.files)?;
-        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = read;
+        *self.in_force.write() = read;
         Ok(files)
     }
 
     /// The configuration for a new client.
     pub(crate) fn in_force(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.in_force.read())
     }
 }
 

@@ -10,11 +10,10 @@
 
 mod stored;
 pub(crate) mod values;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use headtime_io::DriveHandle;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use values::OUTSTANDING_MAX;
@@ -183,7 +182,7 @@ impl Tuner {
 
     /// The tunables with these names, or all, with their values.
     pub fn get(&self, names: &[String]) -> Result<Vec<TunableStatus>, TuneError> {
-        let now = self.lock();
+        let now = self.now.lock();
         let wrong: Vec<String> =
             names.iter().filter_map(|name| now.values.get(name).err()).collect();
         if !wrong.is_empty() {
@@ -196,12 +195,12 @@ impl Tuner {
 
     /// The policy.
     pub(crate) fn policy(&self) -> headtime_io::PolicyChoice {
-        self.lock().values.policy.clone()
+        self.now.lock().values.policy.clone()
     }
 
     /// Changes all named tunables, or none.
     pub fn set(&self, requested: &SetTunables) -> Result<TunablesChanged, TuneError> {
-        let mut now = self.lock();
+        let mut now = self.now.lock();
         let mut next = now.clone();
         let named = self.check_names(requested, &mut next)?;
         let mut notes = Vec::new();
@@ -328,11 +327,6 @@ impl Tuner {
             takes: known.takes.to_owned(),
             summary: known.summary.to_owned(),
         }
-    }
-
-    /// The value is replaced as a whole, so a poisoned lock is safe to use.
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

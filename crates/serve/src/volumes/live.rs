@@ -11,12 +11,13 @@
 //! ([`LiveVolume::hold`]): they are admitted when the hold ends, and use the sectors after it.
 
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{IoPriority, VolumeId};
 use headtime_units::{ByteSize, Nanos, SectorSize, Sectors};
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 use super::extents::Extents;
@@ -115,17 +116,17 @@ impl LiveVolume {
 
     /// Its current size.
     pub(crate) fn size(&self) -> ByteSize {
-        ByteSize::new(self.sector.bytes_of(self.state().extents.sectors()))
+        ByteSize::new(self.sector.bytes_of(self.state.lock().extents.sectors()))
     }
 
     /// Its current sectors.
     pub(crate) fn extents(&self) -> Extents {
-        self.state().extents.clone()
+        self.state.lock().extents.clone()
     }
 
     /// Its current settings.
     pub(crate) fn settings(&self) -> VolumeSettings {
-        let state = self.state();
+        let state = self.state.lock();
         let read_only = state.settings.read_only || state.protected;
         VolumeSettings { read_only, ..state.settings.clone() }
     }
@@ -147,7 +148,7 @@ impl LiveVolume {
         class: VolumeClass,
         command: &NbdCommand,
     ) -> Option<Result<Pass, (Errno, &'static str)>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match &state.hold {
             Some(Hold::Wait(held)) if changes_any(command, held) => None,
             Some(Hold::Refuse(held)) if changes_any(command, held) => {
@@ -182,22 +183,22 @@ impl LiveVolume {
 
     /// Rejects all writes from now on, whatever the settings are.
     pub(crate) fn protect(&self) {
-        self.state().protected = true;
+        self.state.lock().protected = true;
     }
 
     /// Replaces the settings.
     pub(crate) fn set(&self, settings: VolumeSettings) {
-        self.state().settings = settings;
+        self.state.lock().settings = settings;
     }
 
     /// Changes the sectors. After shrinking, call [`LiveVolume::wait_for_earlier`].
     pub(crate) fn resize(&self, extents: impl Into<Extents>) {
-        self.state().extents = extents.into();
+        self.state.lock().extents = extents.into();
     }
 
     /// Rejects all new requests and disconnects clients, or reverts this.
     pub(crate) fn remove(&self, removed: bool) {
-        let _state = self.state();
+        let _state = self.state.lock();
         self.removed.send_replace(removed);
     }
 
@@ -208,18 +209,18 @@ impl LiveVolume {
 
     /// Holds new changes of `len` sectors from sector `offset` on.
     pub(crate) fn hold(&self, offset: Sectors, len: Sectors) {
-        self.state().hold = Some(Hold::Wait(self.bytes(offset, len)));
+        self.state.lock().hold = Some(Hold::Wait(self.bytes(offset, len)));
     }
 
     /// Rejects changes of these sectors, held ones too.
     pub(crate) fn refuse(&self, offset: Sectors, len: Sectors) {
-        self.state().hold = Some(Hold::Refuse(self.bytes(offset, len)));
+        self.state.lock().hold = Some(Hold::Refuse(self.bytes(offset, len)));
         self.releases.send_replace(());
     }
 
     /// Ends a hold.
     pub(crate) fn release(&self) {
-        self.state().hold = None;
+        self.state.lock().hold = None;
         self.releases.send_replace(());
     }
 
@@ -234,14 +235,14 @@ impl LiveVolume {
 
     /// The number of admitted requests.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.state().in_flight.iter().sum()
+        self.state.lock().in_flight.iter().sum()
     }
 
     /// Waits until all requests admitted before this call are complete, for at most `patience`;
     /// returns whether they are. Only one thread may wait at a time.
     pub(crate) fn wait_for_earlier(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Requests of an earlier wait that timed out must be complete before its counter is reused.
         let earlier = [(state.epoch.wrapping_add(1) & 1) as usize, (state.epoch & 1) as usize];
         for (turn, index) in earlier.into_iter().enumerate() {
@@ -254,23 +255,17 @@ impl LiveVolume {
                     return false;
                 }
                 state.waiting += 1;
-                state =
-                    self.fewer.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                self.fewer.wait_for(&mut state, left);
                 state.waiting -= 1;
             }
         }
         true
     }
-
-    /// The state is consistent after every statement, so a poisoned lock is safe to use.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut state = self.volume.state();
+        let mut state = self.volume.state.lock();
         let index = (self.epoch & 1) as usize;
         state.in_flight[index] -= 1;
         // Each notification is a system call, even if no thread waits.
@@ -389,7 +384,7 @@ mod tests {
         let beside = Arc::clone(&volume);
         let held = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
         let waiter = std::thread::spawn(move || beside.wait_for_earlier(Duration::from_secs(60)));
-        while volume.state().epoch < 3 {
+        while volume.state.lock().epoch < 3 {
             std::thread::yield_now();
         }
         let later = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();

@@ -11,13 +11,14 @@
 mod relocate;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headtime_io::{ChangeSharesError, DriveHandle, SlowRequest};
 use headtime_tasks::TaskKind;
 use headtime_units::{ByteSize, SectorSize, Share};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::errors::VolumeError;
 use super::relocation::RelocationStatus;
@@ -43,7 +44,7 @@ pub struct Volumes {
     /// The volumes named in the configuration, with their sizes there.
     configured: Vec<VolumeSpec>,
     /// `None` if the whole drive is served.
-    store: Mutex<Option<VolumeStore>>,
+    pub(super) store: Mutex<Option<VolumeStore>>,
     /// The last relocation since the server started.
     relocation: Mutex<Option<Arc<RelocationJob>>>,
     /// Keeps the relocation that runs over a restart, if the server has a state directory.
@@ -222,13 +223,13 @@ impl Volumes {
 
     /// All volumes of the drive by address, including those that are not served.
     pub fn list(&self) -> Result<VolumesNow, OrderError> {
-        let mut store = self.store();
+        let mut store = self.store.lock();
         Ok(self.now(opened(&mut store)?.table(), |_| true, Vec::new()))
     }
 
     /// One volume.
     pub fn show(&self, name: &str) -> Result<VolumesNow, OrderError> {
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let table = opened(&mut store)?.table();
         let (name, _) = VolumeClass::of_export(name);
         table.clone().remove(name)?;
@@ -242,7 +243,7 @@ impl Volumes {
 
     /// Every class of every volume, with the name of its export.
     pub(crate) fn export_names(&self) -> Vec<(Volume, VolumeClass, String)> {
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let volumes =
             opened(&mut store).map(|store| store.table().volumes().to_vec()).unwrap_or_default();
         let classes = |volume: Volume| {
@@ -268,7 +269,7 @@ impl Volumes {
         }
         let settings = SettingsChange { always_served: Some(true), ..order.settings.clone() };
         let spec = VolumeSpec { name: order.name.clone(), size: order.size, settings };
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
         after.add(&spec)?;
@@ -302,7 +303,7 @@ impl Volumes {
         if class != VolumeClass::Ordinary {
             return self.set_class(order, name, class);
         }
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let store = opened(&mut store)?;
         let grown = order.grow_by.and_then(|by| {
             let size = store.table().size_of(store.table().find(name)?);
@@ -400,7 +401,7 @@ impl Volumes {
         if order.force && !order.dry_run && self.check_not_relocating(is_relocating).is_err() {
             self.end_relocation(name)?;
         }
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
         if !order.force {
@@ -493,7 +494,7 @@ impl Volumes {
                 volume: name.to_owned(),
             });
         }
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
         after.change_class(name, class, Some(&order.settings))?;
@@ -617,11 +618,6 @@ impl Volumes {
             .filter_map(|class| self.export(&class.export(name)))
             .map(|export| export.stats.connections())
             .sum()
-    }
-
-    /// After a panic during a command, the store knows that its last write may be incomplete.
-    pub(super) fn store(&self) -> MutexGuard<'_, Option<VolumeStore>> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,7 +18,7 @@
 //! valid at the next start. Changes of the sectors are then refused until it is undone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -28,6 +28,7 @@ use headtime_io::{
 use headtime_sched::{PendingSectors, ScanPriority, VolumeId};
 use headtime_tasks::ScanSubject;
 use headtime_units::{Extent, Lba, SectorSize, Sectors, Share};
+use parking_lot::{Condvar, Mutex};
 
 use super::relocation::{Relocation, RelocationState, RelocationStatus};
 use super::store::{StoreError, VolumeStore};
@@ -109,7 +110,7 @@ impl RelocationJob {
     }
 
     fn end(&self, state: RelocationState, reason: String) {
-        let mut progress = self.progress();
+        let mut progress = self.progress.lock();
         (progress.state, progress.reason) = (state, reason);
         progress.ended = Some(Instant::now());
         drop(progress);
@@ -117,7 +118,7 @@ impl RelocationJob {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.progress().ended.is_some()
+        self.progress.lock().ended.is_some()
     }
 
     /// As [`RelocationJob::cancel`], without forgetting it.
@@ -130,14 +131,13 @@ impl RelocationJob {
     /// `patience`.
     pub(super) fn cancel(&self, patience: Duration) -> bool {
         self.stop.store(true, Ordering::Release);
-        let ended = self
-            .over
-            .wait_timeout_while(self.progress(), patience, |progress| progress.ended.is_none());
-        ended.unwrap_or_else(PoisonError::into_inner).0.ended.is_some()
+        let mut progress = self.progress.lock();
+        self.over.wait_while_for(&mut progress, |progress| progress.ended.is_none(), patience);
+        progress.ended.is_some()
     }
 
     pub(super) fn status(&self, sector: SectorSize) -> RelocationStatus {
-        let progress = self.progress();
+        let progress = self.progress.lock();
         let Relocation { name, offset, destination, .. } = &self.relocation;
         let until = progress.ended.unwrap_or_else(Instant::now);
         RelocationStatus {
@@ -153,11 +153,6 @@ impl RelocationJob {
             held_seconds: progress.held.map(|held| held.as_secs_f64()),
             reason: progress.reason.clone(),
         }
-    }
-
-    /// The state is consistent after every statement, so a poisoned lock is safe to use.
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check_stop(&self) -> Result<(), Stop> {
@@ -185,7 +180,7 @@ impl Relocator {
             tracing::warn!("the bound on the impact of background work is not restored: {error}");
         }
         // The sectors of the place that is left are free from now on.
-        if let Some(store) = self.volumes.store().as_mut() {
+        if let Some(store) = self.volumes.store.lock().as_mut() {
             store.reserve_sectors(Vec::new());
         }
         let name = &self.job.relocation.name;
@@ -262,7 +257,7 @@ impl Relocator {
     }
 
     fn begin_pass(&self, extents: &[Extent]) {
-        let mut progress = self.job.progress();
+        let mut progress = self.job.progress.lock();
         progress.state = RelocationState::Copying;
         progress.reason = String::new();
         progress.pass += 1;
@@ -273,7 +268,7 @@ impl Relocator {
     /// The number of failed changes of the table, each of which may have reported the loss of the
     /// copy to the server.
     fn table_failures(&self) -> u64 {
-        self.volumes.store().as_ref().map_or(0, VolumeStore::failures)
+        self.volumes.store.lock().as_ref().map_or(0, VolumeStore::failures)
     }
 
     /// Returns whether the connection to the drive is lost.
@@ -290,7 +285,7 @@ impl Relocator {
     }
 
     fn set_state(&self, state: RelocationState, reason: String) {
-        let mut progress = self.job.progress();
+        let mut progress = self.job.progress.lock();
         (progress.state, progress.reason) = (state, reason);
     }
 
@@ -384,7 +379,7 @@ impl Relocator {
             let (extent, result) = done.recv().expect("a write that was taken is called back");
             in_flight -= 1;
             match result {
-                Ok(_) => self.job.progress().copied += extent.len,
+                Ok(_) => self.job.progress.lock().copied += extent.len,
                 Err(error) => failed = failed.or_else(|| Some(cannot_write(&error))),
             }
         }
@@ -427,7 +422,7 @@ impl Relocator {
         if let Some(reason) = scanned() {
             return delayed(reason, left.to_vec());
         }
-        let mut guard = volumes.store();
+        let mut guard = volumes.store.lock();
         let store = guard.as_mut().expect("there is a table, which has the volume");
         store.finish_rollback(&*volumes.disk).map_err(stopped)?;
         let live = volumes.exports.volume(name);
@@ -465,7 +460,7 @@ impl Relocator {
         }
         drop(held);
         let held = began.elapsed();
-        job.progress().held = Some(held);
+        job.progress.lock().held = Some(held);
         tracing::info!(volume = name, "its writes were held for {held:?}");
         let repeated = volumes.scans.forget_before_change(name);
         volumes.scans.set_target(name, Some(after.clone()));
@@ -491,7 +486,7 @@ impl Relocator {
                 table of volumes can be written"
         );
         loop {
-            let undone = match volumes.store().as_mut() {
+            let undone = match volumes.store.lock().as_mut() {
                 Some(store) => store.finish_rollback(&*volumes.disk),
                 None => Ok(()),
             };

@@ -4,10 +4,11 @@
 //! disconnected: nothing waits for it, and it occupies no memory. While no page is open, no events
 //! are made.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
@@ -46,7 +47,7 @@ struct Page {
 impl Feed {
     /// The events for another page; `None` if too many are open or the server ends.
     pub(super) fn subscribe(&self, connection: &Arc<HttpConnection>) -> Option<Receiver<Bytes>> {
-        let mut pages = self.pages();
+        let mut pages = self.pages.lock();
         pages.open.retain(|page| !page.events.is_closed());
         if pages.closed || pages.open.len() >= MAX_PAGES {
             return None;
@@ -59,7 +60,7 @@ impl Feed {
 
     /// Sends an event to all pages, and disconnects those that do not read.
     fn publish(&self, event: &Bytes) {
-        self.pages().open.retain(|page| {
+        self.pages.lock().open.retain(|page| {
             let sent = page.events.try_send(event.clone()).is_ok();
             if !sent {
                 page.connection.cut();
@@ -69,7 +70,7 @@ impl Feed {
     }
 
     fn is_watched(&self) -> bool {
-        !self.pages().open.is_empty()
+        !self.pages.lock().open.is_empty()
     }
 
     /// Makes and publishes events while pages are open. Does not return; when it is dropped, the
@@ -92,11 +93,6 @@ impl Feed {
             }
         }
     }
-
-    /// The list is consistent after every statement, so a poisoned lock is safe to use.
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Ends the events of all pages when dropped.
@@ -105,7 +101,7 @@ struct EndOfFeed<'f>(&'f Feed);
 impl Drop for EndOfFeed<'_> {
     fn drop(&mut self) {
         self.0.publish(&Bytes::from_static(END));
-        let mut pages = self.0.pages();
+        let mut pages = self.0.pages.lock();
         pages.closed = true;
         pages.open.clear();
     }
@@ -146,7 +142,7 @@ mod tests {
         let feed = Arc::new(Feed::default());
         let (_silent, silent_end) = page(&feed, 256).await;
         let (mut reader, _reader_end) = page(&feed, 256).await;
-        while feed.pages().open.len() < 2 {
+        while feed.pages.lock().open.len() < 2 {
             tokio::task::yield_now().await;
         }
         let event = Bytes::from("data: x\n\n".repeat(100));
@@ -158,7 +154,7 @@ mod tests {
             reader.read_exact(&mut read).await.unwrap();
         }
         assert_eq!(silent_end.await.unwrap(), ConnectionEnd::Cut);
-        assert_eq!(feed.pages().open.len(), 1);
+        assert_eq!(feed.pages.lock().open.len(), 1);
     }
 
     #[test]

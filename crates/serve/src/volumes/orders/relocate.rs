@@ -1,7 +1,7 @@
 //! The commands that relocate volumes. The relocation that runs is kept in a file, so that it
 //! continues after a restart.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use headtime_units::Share;
 
@@ -22,7 +22,7 @@ impl Volumes {
             let (export, volume) = (name.to_owned(), volume.to_owned());
             return Err(OrderError::ClassRelocation { export, volume });
         }
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let store = opened(&mut store)?;
         self.check_not_relocating(|_| true)?;
         let relocation = store.table().plan_relocation(order)?;
@@ -76,7 +76,7 @@ impl Volumes {
             store.reserve_sectors(Vec::new());
             return Err(OrderError::Thread { name: job.relocation.name.clone(), error });
         }
-        *self.last_relocation() = Some(job);
+        *self.relocation.lock() = Some(job);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Volumes {
                 return;
             }
         };
-        let mut store = self.store();
+        let mut store = self.store.lock();
         let Some(store) = store.as_mut() else { return };
         let name = &stored.name;
         if let Err(error) = store.check_writable() {
@@ -123,7 +123,7 @@ impl Volumes {
             Err(error) => {
                 self.forget_relocation();
                 job.fail(error.to_string());
-                *self.last_relocation() = Some(job);
+                *self.relocation.lock() = Some(job);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Volumes {
 
     pub(super) fn end_relocation(&self, name: &str) -> Result<(), OrderError> {
         let is_of = |job: &Arc<RelocationJob>| job.relocation.name == name && !job.is_over();
-        let job = self.last_relocation().clone().filter(is_of);
+        let job = self.relocation.lock().clone().filter(is_of);
         let job = job.ok_or_else(|| OrderError::NotRelocating { name: name.to_owned() })?;
         if job.cancel(TIMEOUT) {
             return Ok(());
@@ -159,12 +159,12 @@ impl Volumes {
 
     /// The last relocation since the server started.
     pub(crate) fn relocation(&self) -> Option<RelocationStatus> {
-        self.last_relocation().as_ref().map(|job| job.status(self.sector()))
+        self.relocation.lock().as_ref().map(|job| job.status(self.sector()))
     }
 
     /// Ends a relocation. Nothing may be written to the drive afterwards.
     pub(crate) fn close(&self) {
-        let job = self.last_relocation().clone().filter(|job| !job.is_over());
+        let job = self.relocation.lock().clone().filter(|job| !job.is_over());
         let Some(job) = job else { return };
         let name = &job.relocation.name;
         if self.relocation_file.is_some() {
@@ -182,13 +182,9 @@ impl Volumes {
     /// Checks that no relocation runs of a volume that `of` selects.
     pub(super) fn check_not_relocating(&self, of: impl Fn(&str) -> bool) -> Result<(), OrderError> {
         let runs = |job: &&Arc<RelocationJob>| of(&job.relocation.name) && !job.is_over();
-        match self.last_relocation().as_ref().filter(runs) {
+        match self.relocation.lock().as_ref().filter(runs) {
             Some(job) => Err(OrderError::Relocating { name: job.relocation.name.clone() }),
             None => Ok(()),
         }
-    }
-
-    fn last_relocation(&self) -> MutexGuard<'_, Option<Arc<RelocationJob>>> {
-        self.relocation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
