@@ -117,7 +117,7 @@ impl Server {
     /// Starts a server from a configuration.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        Self::open(config, served_content(config, &specs(config)))
+        Self::open(config, served_content(config, &config.volumes))
     }
 
     /// Serves an open drive. The configuration's drive, policy and drive bounds are ignored, except
@@ -133,7 +133,7 @@ impl Server {
             }
         }
         config.check()?;
-        Self::open_on(&config, served_content(&config, &specs(&config)), |_| {
+        Self::open_on(&config, served_content(&config, &config.volumes), |_| {
             Ok((NewFiles::default(), drive))
         })
     }
@@ -257,7 +257,7 @@ impl Server {
             Arc::clone(&scans),
             drive.handle(),
             blocks,
-            specs(config),
+            config.volumes.clone(),
             contents.store,
         );
         let relocations = state.as_deref();
@@ -567,12 +567,6 @@ impl fmt::Debug for Server {
             .field("volumes", &self.volumes)
             .finish_non_exhaustive()
     }
-}
-
-/// The volumes that a configuration requests.
-/// The volumes of the configuration.
-pub(crate) fn specs(config: &Config) -> Vec<VolumeSpec> {
-    config.volumes.iter().map(crate::config::VolumeConfig::requested).collect()
 }
 
 /// The part of the drive that the configuration serves.

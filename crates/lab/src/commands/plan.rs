@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_sched::{DriveCosts, Need, NeedError};
-use headtime_serve::config::VolumeConfig;
+use headtime_serve::volumes::VolumeSpec;
 use headtime_units::{Extent, Instant, Nanos, Sectors, Share};
 use headtime_workload::file::{NEED_KEYS, NeedsFile, StreamNeed};
 use serde::Serialize;
@@ -258,7 +258,7 @@ fn check_volume(name: &str) -> Result<(), String> {
                 {volume}@bulk"
         ));
     }
-    VolumeConfig::default().set("name", volume).map_err(|error| error.to_string())
+    VolumeSpec::default().set("name", volume).map_err(|error| error.to_string())
 }
 
 /// The reservation of each volume, in the order of the file.

@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 use headtime_io::{EmulatedLocator, Locator, ProfileSource};
 use headtime_mechanics::NoiseLevel;
 use headtime_nbd::uri::{Address, NbdUri};
-use headtime_serve::config::{Config, Listen, VolumeConfig};
-use headtime_serve::volumes::SettingsChange;
+use headtime_serve::config::{Config, Listen};
+use headtime_serve::volumes::{SettingsChange, VolumeSpec};
 use headtime_serve::{Server, StartError};
 use headtime_units::Share;
 
@@ -137,7 +137,7 @@ fn config(plan: &Plan, policy: &DemoPolicy, around: &Surroundings<'_>, socket: &
         standby: None,
         smr: None,
     };
-    let volumes = plan.loads.iter().map(|load| VolumeConfig {
+    let volumes = plan.loads.iter().map(|load| VolumeSpec {
         name: load.volume.to_string(),
         size: Some(load.size),
         settings: SettingsChange {

@@ -10,11 +10,11 @@ use headtime_units::{ByteSize, Share};
 use super::map_keys::MAP_KEYS;
 use super::scan_keys::add_scan;
 use super::tls_keys::{CLIENT_KEYS, TLS_KEYS};
-use super::{Config, MaxImpact, PathChoice, ServeLimits, VolumeConfig, appears_twice};
+use super::{Config, MaxImpact, PathChoice, ServeLimits, appears_twice};
 use crate::http::HttpEndpoint;
 use crate::tls::ClientConfig;
 use crate::tuner::{OUTSTANDING_MAX, values};
-use crate::volumes::{ClassNames, check_description, check_name};
+use crate::volumes::{ClassNames, VolumeSpec, check_description, check_name};
 
 /// The keys at the top of the file. `listen` may also be a list.
 pub const SERVER_KEYS: &[Key<Config>] = &[
@@ -234,7 +234,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
 ];
 
 /// The keys of a volume.
-pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
+pub const VOLUME_KEYS: &[Key<VolumeSpec>] = &[
     Key {
         name: "name",
         takes: "1 to 64 of A-Z a-z 0-9 . _ -",
@@ -565,7 +565,7 @@ pub(super) const SECTIONS: &[Key<Config>] = &[
 ];
 
 fn add_volume(config: &mut Config, table: &Value<'_>) -> Result<(), ValueErrors> {
-    let mut volume = VolumeConfig::default();
+    let mut volume = VolumeSpec::default();
     let name = table.get("name");
     let thing = name.as_ref().and_then(Value::as_text).map(|name| format!("volume {name}"));
     table.set_table(thing.as_deref().unwrap_or("volume"), &mut volume, VOLUME_KEYS)?;

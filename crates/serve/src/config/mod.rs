@@ -53,7 +53,7 @@ use crate::maps::{MapSaving, MapSharing};
 use crate::scans::StartScan;
 use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
-use crate::volumes::{SettingsChange, VolumeSpec};
+use crate::volumes::VolumeSpec;
 
 pub use files::config_files;
 pub use headtime_config::{Key, TextErrors};
@@ -126,7 +126,7 @@ pub struct Config {
     /// The share of the drive's time that volumes cannot reserve.
     pub unreserved: Share,
     /// The volumes to serve; when there are none, all volumes on the drive.
-    pub volumes: Vec<VolumeConfig>,
+    pub volumes: Vec<VolumeSpec>,
     /// The scans that start with the server.
     pub scans: Vec<StartScan>,
     /// The bounds of the server.
@@ -166,17 +166,6 @@ impl Default for MaxImpact {
     fn default() -> Self {
         Self(Share::from_billionths(10_000_000).expect("a hundredth is a share"))
     }
-}
-
-/// One volume as configured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VolumeConfig {
-    /// The name, also of the export.
-    pub name: String,
-    /// The size; may be left out for a volume that is on the drive already.
-    pub size: Option<ByteSize>,
-    /// Changes to the settings on the drive, or to the defaults for a new volume.
-    pub settings: SettingsChange,
 }
 
 /// The flags of the command line, as the user wrote them.
@@ -295,9 +284,9 @@ impl Config {
         self.read_only |= flags.read_only;
         self.metrics_public |= flags.metrics_public;
         self.web_public |= flags.web_public;
-        let mut flagged: Vec<VolumeConfig> = Vec::new();
+        let mut flagged: Vec<VolumeSpec> = Vec::new();
         for text in &flags.volumes {
-            let read = VolumeConfig::from_flag(text).and_then(|volume| {
+            let read = VolumeSpec::from_flag(text).and_then(|volume| {
                 if flagged.iter().any(|other| other.name == volume.name) {
                     return Err(Value::flag("volume", text).error(appears_twice(&volume.name)));
                 }
@@ -519,7 +508,7 @@ pub fn map_settings(pairs: &[String]) -> Result<MapSettings, TextErrors> {
     Config::from_flags(&Flags { map: pairs.to_vec(), ..Flags::default() }).map(|config| config.map)
 }
 
-impl VolumeConfig {
+impl VolumeSpec {
     /// A volume from `NAME[=SIZE][,key=value…]`. A description may contain anything but a comma.
     ///
     /// # Errors
@@ -553,13 +542,6 @@ impl VolumeConfig {
     /// An unknown key, or a wrong value.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), ValueErrors> {
         set(&[VOLUME_KEYS], self, key, text)
-    }
-
-    /// The entry of the drive's volume table that the configuration asks for.
-    #[must_use]
-    pub fn requested(&self) -> VolumeSpec {
-        let Self { name, size, settings } = self.clone();
-        VolumeSpec { name, size, settings }
     }
 }
 

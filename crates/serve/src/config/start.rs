@@ -17,7 +17,7 @@ use crate::connection::Shared;
 use crate::http::HttpListener;
 use crate::listener::check_address;
 use crate::scans::WHOLE_DRIVE;
-use crate::server::{CONTROL_MODE, StartError, drive_options, served_content, size_notes, specs};
+use crate::server::{CONTROL_MODE, StartError, drive_options, served_content, size_notes};
 use crate::tls::Tls;
 use crate::volumes::{DriveShape, StoreError, VolumeSpec};
 
@@ -166,7 +166,7 @@ impl Config {
 
     /// Checks that the volumes can be served, as a start would. Returns notes about their sizes.
     fn check_volumes(&self, drive: &DriveOnTrial) -> Result<Vec<String>, StoreError> {
-        let mut specs: Vec<VolumeSpec> = specs(self);
+        let mut specs: Vec<VolumeSpec> = self.volumes.clone();
         if !drive.is_known {
             if self.existing || self.read_only {
                 return Ok(Vec::new());

@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::scan_verbs::impact;
 use super::verbs::{Answer, Arguments, parse_arguments, to_json};
 use super::{ControlHandler, ErrorReply, bad_request};
-use crate::config::VolumeConfig;
 use crate::volumes::{
     ClassNow, Extents, OrderError, RelocateOrder, RelocateTo, RelocateToError, RelocationStatus,
-    VolumeNow, VolumeOrder, Volumes, VolumesNow,
+    VolumeNow, VolumeOrder, VolumeSpec, Volumes, VolumesNow,
 };
 
 /// The arguments of the verbs of volumes.
@@ -184,7 +183,7 @@ impl VolumeArguments {
         if self.name.is_empty() {
             return Err(bad_request("a name is missing; name a volume, or VOLUME@CLASS"));
         }
-        let mut config = VolumeConfig::default();
+        let mut config = VolumeSpec::default();
         let added = self.settings.get("size").and_then(|size| size.strip_prefix('+'));
         let set = |(key, text): (&String, &String)| match key.as_str() {
             "name" => {
@@ -199,7 +198,7 @@ impl VolumeArguments {
         if !mistakes.is_empty() {
             return Err(bad_request(format!("{}: {}", self.name, mistakes.join("; "))));
         }
-        let VolumeConfig { size, settings, .. } = config;
+        let VolumeSpec { size, settings, .. } = config;
         let Self { cut_data, force, dry_run, .. } = *self;
         let (size, grow_by) = if added.is_some() { (None, size) } else { (size, None) };
         let name = self.name.clone();

@@ -36,7 +36,7 @@ pub struct Volume {
 }
 
 /// A requested volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// Its name.
     pub name: String,
