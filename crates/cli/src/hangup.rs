@@ -5,7 +5,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Catches SIGHUP, which would end the program, from when it is made.
-pub struct Hangups {
+pub(crate) struct Hangups {
     runtime: Runtime,
     signal: Signal,
 }
@@ -13,10 +13,7 @@ pub struct Hangups {
 impl Hangups {
     /// Catches it from here on, for the rest of the program's life; those that come until
     /// [`Hangups::answer`] are answered then, as one.
-    ///
-    /// # Errors
-    /// When the system does not let it be caught.
-    pub fn caught() -> anyhow::Result<Self> {
+    pub(crate) fn caught() -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
@@ -29,10 +26,7 @@ impl Hangups {
     }
 
     /// Answers each with `act`, on a thread of its own.
-    ///
-    /// # Errors
-    /// When there is no thread to be had.
-    pub fn answer(self, act: impl Fn() + Send + 'static) -> anyhow::Result<()> {
+    pub(crate) fn answer(self, act: impl Fn() + Send + 'static) -> anyhow::Result<()> {
         let Self { runtime, mut signal } = self;
         let answer = move || {
             while runtime.block_on(signal.recv()).is_some() {

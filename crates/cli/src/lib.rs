@@ -8,9 +8,9 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[cfg(feature = "characterize")]
-pub mod characterize;
-pub mod commands;
-pub mod hangup;
+mod characterize;
+mod commands;
+mod hangup;
 
 use std::fmt::Write as _;
 
@@ -96,9 +96,6 @@ pub enum CharacterizeCommand {
 
 impl Verb {
     /// Runs the command.
-    ///
-    /// # Errors
-    /// See [`Failure`].
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Serve(command) => command.run(),

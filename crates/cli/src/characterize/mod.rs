@@ -5,7 +5,7 @@ mod progress;
 mod summary;
 mod work;
 
-pub use headtime_io::characterize::annotated;
-pub use progress::Showing;
-pub use summary::{CharacterizeOutput, Cost, text};
-pub use work::{CharacterizeReport, characterize};
+pub(crate) use headtime_io::characterize::annotated;
+pub(crate) use progress::Showing;
+pub(crate) use summary::{CharacterizeOutput, Cost, text};
+pub(crate) use work::{CharacterizeReport, characterize};

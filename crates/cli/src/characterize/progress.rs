@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 
 /// The progress of a characterization.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Glimpse {
+pub(crate) struct Glimpse {
     /// The current stage.
     pub stage: &'static str,
     /// Share of the drive time that is spent, 0 to 1.
@@ -18,7 +18,7 @@ pub struct Glimpse {
 }
 
 /// Shows it.
-pub struct Showing {
+pub(crate) struct Showing {
     bar: Option<ProgressBar>,
     /// The drive time it may take.
     bound: Nanos,
@@ -31,13 +31,13 @@ pub struct Showing {
 impl Showing {
     /// The progress of a characterization that may take `bound` of drive time.
     #[must_use]
-    pub fn new(bound: Nanos, quiet: bool) -> Self {
+    pub(crate) fn new(bound: Nanos, quiet: bool) -> Self {
         let bar = if quiet { None } else { bar(UNITS, Remaining::Unknown) };
         Self { bar, bound, quiet, printed: None }
     }
 
     /// Something new.
-    pub fn show(&mut self, glimpse: Glimpse) {
+    pub(crate) fn show(&mut self, glimpse: Glimpse) {
         let Glimpse { stage, progress, reads } = glimpse;
         let spent = Nanos::from_ns((self.bound.as_ns() as f64 * progress) as u64);
         let message =
@@ -59,7 +59,7 @@ impl Showing {
     }
 
     /// Something that is to be read, now.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| headtime_console::note!("{text}")),
             None => headtime_console::note!("{text}"),
@@ -67,7 +67,7 @@ impl Showing {
     }
 
     /// Takes the bar away.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

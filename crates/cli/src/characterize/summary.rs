@@ -15,7 +15,7 @@ use headtime_console::output::columns;
 
 /// The cost of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Time in which the drive was at work.
     pub drive_seconds: f64,
     /// The most it could have been.
@@ -34,7 +34,7 @@ pub struct Cost {
 
 /// The answer as JSON.
 #[derive(Debug, Serialize)]
-pub struct CharacterizeOutput<'a> {
+pub(crate) struct CharacterizeOutput<'a> {
     /// The identity of the drive.
     pub drive: &'a str,
     /// The result in one word: `characterized`, `doubtful`, `not_understood`, `no_rotating_drive`,
@@ -68,7 +68,7 @@ pub struct CharacterizeOutput<'a> {
 
 /// One figure.
 #[derive(Debug, Serialize)]
-pub struct FigureAnswer<'a> {
+pub(crate) struct FigureAnswer<'a> {
     name: &'a str,
     value: f64,
     error: Option<f64>,
@@ -78,7 +78,12 @@ pub struct FigureAnswer<'a> {
 impl Cost {
     /// The summary of a finding and the run that ended with it.
     #[must_use]
-    pub fn of(finding: &Finding, counts: &RunCounts, bound: Nanos, wall_seconds: f64) -> Self {
+    pub(crate) fn of(
+        finding: &Finding,
+        counts: &RunCounts,
+        bound: Nanos,
+        wall_seconds: f64,
+    ) -> Self {
         Self {
             drive_seconds: finding.drive_time.as_secs_f64(),
             bound_seconds: bound.as_secs_f64(),
@@ -94,7 +99,7 @@ impl Cost {
 impl<'a> CharacterizeOutput<'a> {
     /// The summary of a finding; `profile` is its profile with its name.
     #[must_use]
-    pub fn of(
+    pub(crate) fn of(
         drive: &'a str,
         finding: &'a Finding,
         profile: Option<&'a DriveProfile>,
@@ -140,7 +145,7 @@ fn kind(verdict: &Verdict) -> &'static str {
 
 /// The answer as a table, with the remarks below it.
 #[must_use]
-pub fn text(answer: &CharacterizeOutput<'_>) -> String {
+pub(crate) fn text(answer: &CharacterizeOutput<'_>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     row("drive", answer.drive.to_owned());

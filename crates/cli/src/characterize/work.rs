@@ -16,7 +16,7 @@ use super::progress::{Glimpse, Showing};
 use headtime_console::stop::Stop;
 
 /// The report of the run.
-pub struct CharacterizeReport {
+pub(crate) struct CharacterizeReport {
     /// Everything that is known.
     pub probe: Probe,
     /// The end of the run.
@@ -27,10 +27,7 @@ pub struct CharacterizeReport {
 
 /// Characterizes until it is done, stopped, or the drive fails. The state is saved every few
 /// seconds, after each stage and in the end.
-///
-/// # Errors
-/// When there is no thread to be had, or the probe's own fault ends it.
-pub fn characterize(
+pub(crate) fn characterize(
     mut subject: ProbedDrive,
     mut probe: Probe,
     state: &State,

@@ -145,10 +145,7 @@ fn locator(text: &str) -> Result<Locator, LocatorError> {
 }
 
 /// Characterizes, prints what was found, writes the profile.
-///
-/// # Errors
-/// See [`Failure`]; the messages say whether a state is left and how to go on.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     logs::start(arguments.log);
     if let Some(action) = arguments.beside {
         return beside::run(arguments, action);

@@ -63,11 +63,7 @@ struct Mistake {
     message: String,
 }
 
-/// Checks it.
-///
-/// # Errors
-/// When the file cannot be read or has mistakes.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.file.display().to_string();
     let config = read(&arguments.file)?;
     let device = config.as_ref().ok().and_then(device);
@@ -148,10 +144,7 @@ fn device_text(device: &Device) -> String {
 }
 
 /// Reads a configuration file and those in `conf.d` beside it; the inner result is their content.
-///
-/// # Errors
-/// When a file cannot be read at all.
-pub fn read(file: &Path) -> Result<Result<Config, TextErrors>, Failure> {
+pub(crate) fn read(file: &Path) -> Result<Result<Config, TextErrors>, Failure> {
     let unreadable = |path: &Path| format!("configuration {} cannot be read", path.display());
     let files = config_files(file)
         .with_context(|| unreadable(&file.with_file_name("conf.d")))

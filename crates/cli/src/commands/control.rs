@@ -32,24 +32,18 @@ pub struct ServerChoice {
 impl ServerChoice {
     /// Returns true if a server is named.
     #[must_use]
-    pub fn is_named(&self) -> bool {
+    pub(crate) fn is_named(&self) -> bool {
         self.control.is_some() || self.drive.is_some() || self.config.is_some()
     }
 
     /// Connects to it.
-    ///
-    /// # Errors
-    /// When none is named, or it does not answer. `otherwise` is what else could have been named.
-    pub fn connect(&self, otherwise: &str) -> Result<ControlClient, Failure> {
+    pub(crate) fn connect(&self, otherwise: &str) -> Result<ControlClient, Failure> {
         let path = self.control_socket(otherwise)?;
         ControlClient::connect(&path).map_err(|error| Failure::Failed(error.into()))
     }
 
     /// Connects to the named server, or to all servers of this machine.
-    ///
-    /// # Errors
-    /// When there is none, or one does not answer.
-    pub fn connect_all(&self) -> Result<Vec<ControlClient>, Failure> {
+    pub(crate) fn connect_all(&self) -> Result<Vec<ControlClient>, Failure> {
         if self.is_named() {
             return Ok(vec![self.connect("")?]);
         }
@@ -114,10 +108,7 @@ fn which_server(found: &[PathBuf], otherwise: &str) -> Failure {
 }
 
 /// Asks a server for something.
-///
-/// # Errors
-/// When it refuses, has gone, or answers what cannot be read.
-pub fn ask<T: DeserializeOwned>(
+pub(crate) fn ask<T: DeserializeOwned>(
     client: &mut ControlClient,
     verb: &str,
     arguments: &impl Serialize,
@@ -126,7 +117,7 @@ pub fn ask<T: DeserializeOwned>(
 }
 
 /// Sorts a refusal into invalid arguments and failures.
-pub fn refused(error: ControlError) -> Failure {
+pub(crate) fn refused(error: ControlError) -> Failure {
     match &error {
         ControlError::ErrorReply(refused) if refused.kind == ErrorReplyKind::BadRequest => {
             Failure::usage(error)

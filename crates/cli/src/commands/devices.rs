@@ -66,10 +66,7 @@ struct Restored {
 }
 
 /// Lists them, or puts settings back.
-///
-/// # Errors
-/// When the system does not show its devices, or remembered settings cannot be read.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let system = SystemPaths::default();
     match arguments.action {
         Some(DeviceAction::Restore) => restore(&system, arguments.json),

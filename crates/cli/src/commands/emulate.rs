@@ -48,10 +48,7 @@ pub struct Arguments {
 }
 
 /// Serves it until SIGTERM or SIGINT.
-///
-/// # Errors
-/// When the drive cannot be opened or an address not listened at; when the end was not clean.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     logs::start(arguments.log);
     let stop = Stop::on_signals()?;
     let server = start(arguments)?;

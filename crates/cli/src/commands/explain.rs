@@ -32,11 +32,7 @@ pub struct Arguments {
     pub server: ServerArguments,
 }
 
-/// Does it.
-///
-/// # Errors
-/// When no server answers, or it knows no such export or request.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.switches {
         let mut client = arguments.server.choice.connect("")?;
         let status: ServerStatus = ask(&mut client, "status", &serde_json::json!({}))?;

@@ -32,11 +32,7 @@ Example: headtime get --drive /dev/disk/by-id/ata-X
 
 docs/tunables.md tells what each does.";
 
-/// Does it.
-///
-/// # Errors
-/// When no server answers, or there is no such name.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut client = arguments.server.connect("")?;
     let TunablesAnswer { tunables } =
         ask(&mut client, "tunables.get", &GetTunables { names: arguments.names.clone() })?;

@@ -140,12 +140,7 @@ pub struct Merge {
     pub force: bool,
 }
 
-/// Does it.
-///
-/// # Errors
-/// When a map, profile or recording is not valid or is of another drive, or a file cannot be read
-/// or written; no file is changed then.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         #[cfg(feature = "lab")]
         Verb::Learn(arguments) => headtime_lab::commands::map::learn::run(arguments),

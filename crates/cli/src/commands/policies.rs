@@ -34,11 +34,7 @@ struct Parameter {
     origin: &'static str,
 }
 
-/// Lists them.
-///
-/// # Errors
-/// When standard output cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return print_json(&POLICIES.iter().map(policy).collect::<Vec<_>>());
     }

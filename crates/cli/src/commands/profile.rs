@@ -49,11 +49,7 @@ pub struct ShowArguments {
     pub json: bool,
 }
 
-/// Does it.
-///
-/// # Errors
-/// When a profile or description is not valid, or a file cannot be read or written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         #[cfg(feature = "lab")]
         Verb::Import(arguments) => profile_import::run(arguments),

@@ -43,11 +43,7 @@ struct SetupLine {
     description: String,
 }
 
-/// Lists them, or shows one.
-///
-/// # Errors
-/// When there is no profile of that name, or standard output cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.name else { return list(arguments.json) };
     let Some(entry) = CATALOG.iter().find(|entry| entry.name == name) else {
         let known: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();

@@ -30,11 +30,7 @@ Connections that are open stay. If the files of TLS do not go together, those th
 before stay in force, the mistake is printed, and the exit code is 1. SIGHUP does the same, and \
 the server logs the result. docs/tls.md tells more.";
 
-/// Does it.
-///
-/// # Errors
-/// When no server answers, it has no TLS, or its files do not go together.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut client = arguments.server.connect("")?;
     let reloaded: Reloaded = ask(&mut client, "reload", &serde_json::json!({}))?;
     if arguments.json {

@@ -201,11 +201,7 @@ pub struct Restore {
 /// The polling interval of `--wait`.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Does it.
-///
-/// # Errors
-/// When the order is not valid, no server answers, or the server refuses.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
         ScanCommand::Start(start) if !start.meant.server.is_meant(&start.meant.target) => {
             alone::start(start)

@@ -136,14 +136,10 @@ pub struct Arguments {
 }
 
 /// The time that clients have to finish requests in flight when the server stops.
-pub const DRAIN: Duration = Duration::from_secs(30);
+pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 
 /// Serves until SIGTERM or SIGINT, then drains.
-///
-/// # Errors
-/// When the configuration is not valid, the drive cannot be opened, an address cannot be listened
-/// at, or the end was not clean.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = arguments.run.as_ref().map(|_| tempfile::tempdir()).transpose();
     let folder = folder.context("a folder for the socket of --run cannot be made")?;
     let config = config(arguments, folder.as_ref().map(TempDir::path))?;
@@ -179,10 +175,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The configuration from file and flags. Without an address to listen at, there is a socket in
 /// `folder`.
-///
-/// # Errors
-/// Every mistake in them.
-pub fn config(arguments: &Arguments, folder: Option<&Path>) -> Result<Config, Failure> {
+pub(crate) fn config(arguments: &Arguments, folder: Option<&Path>) -> Result<Config, Failure> {
     let mut config = match &arguments.config {
         Some(file) => check_config::read(file)?.map_err(Failure::usage)?,
         None => Config::default(),

@@ -40,11 +40,7 @@ Example: headtime set policy=g-matrix lookahead_k=6 --drive /dev/disk/by-id/ata-
 What was set is remembered across restarts where the server keeps state; what stands in its \
 configuration has the last word there. docs/tunables.md tells what each does.";
 
-/// Does it.
-///
-/// # Errors
-/// When no server answers, or a name or value is not valid; nothing is changed then.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok(SetOne { name: name.to_owned(), value: value.to_owned() }),
         None => Err(Failure::usage(anyhow!(

@@ -25,11 +25,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// Does it.
-///
-/// # Errors
-/// When no server answers.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut client = arguments.server.connect("")?;
     let status: ServerStatus = ask(&mut client, "status", &serde_json::json!({}))?;
     if arguments.json { print_json(&status) } else { print(&text(&status)) }

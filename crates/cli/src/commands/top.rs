@@ -29,10 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Shows a table each second: in place of the last on a terminal, below it elsewhere; or a JSON
 /// object a second. Ends when its reader goes away.
-///
-/// # Errors
-/// When no server answers, or the last one goes away.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let top = |client: &mut _| ask(client, "top", &serde_json::Value::Null);
     let mut drives: Vec<(_, TopSample)> = Vec::new();

@@ -16,7 +16,7 @@ use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
 use headtime_console::output::{columns_within, print, print_json, prompt, terminal_size};
-pub use relocate::Relocate;
+pub(crate) use relocate::Relocate;
 pub(super) use relocate::relocation_text;
 
 /// Arguments of `headtime volume`.
@@ -149,11 +149,7 @@ pub struct Show {
     pub server: ServerArguments,
 }
 
-/// Does it.
-///
-/// # Errors
-/// When the order is not valid, no server answers, or the server refuses.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let VolumeCommand::Relocate(relocate) = &arguments.order {
         return relocate::run(relocate);
     }
