@@ -52,10 +52,12 @@ fn the_python_package_works_in_a_virtual_environment() {
 fn server(folder: &Path) -> Server {
     let path = |name: &str| folder.join(name).display().to_string();
     let flags = Flags {
-        drive: Some(path("drive.img")),
-        create: Some("16MiB".to_owned()),
+        keys: vec![
+            ("drive", path("drive.img")),
+            ("create", "16MiB".to_owned()),
+            ("listen", format!("unix:{}", path("nbd.sock"))),
+        ],
         volumes: vec!["video=8MiB".to_owned()],
-        listen: vec![format!("unix:{}", path("nbd.sock"))],
         ..Flags::default()
     };
     Server::start(&Config::from_flags(&flags).expect("valid flags")).expect("a server")

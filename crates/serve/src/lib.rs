@@ -12,10 +12,12 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let path = |name: &str| directory.path().join(name).display().to_string();
 //! let flags = Flags {
-//!     drive: Some(path("drive.img")),
-//!     create: Some("16MiB".to_string()),
+//!     keys: vec![
+//!         ("drive", path("drive.img")),
+//!         ("create", "16MiB".to_string()),
+//!         ("listen", format!("unix:{}", path("nbd.sock"))),
+//!     ],
 //!     volumes: vec!["vol0=8MiB,deadline=100ms".to_string()],
-//!     listen: vec![format!("unix:{}", path("nbd.sock"))],
 //!     ..Flags::default()
 //! };
 //! let server = Server::start(&Config::from_flags(&flags)?)?;

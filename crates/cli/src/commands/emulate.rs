@@ -66,11 +66,10 @@ fn start(arguments: &Arguments) -> Result<Server, Failure> {
         true => Locator::Array(array(arguments)?),
         false => Locator::Emulated(emulated(arguments)?),
     };
-    let flags = Flags {
-        listen: arguments.listen.clone(),
-        outstanding: arguments.outstanding.clone(),
-        ..Flags::default()
-    };
+    let listen = arguments.listen.iter().map(|address| ("listen", address));
+    let outstanding = arguments.outstanding.iter().map(|count| ("outstanding", count));
+    let keys = outstanding.chain(listen).map(|(key, text)| (key, text.clone()));
+    let flags = Flags { keys: keys.collect(), ..Flags::default() };
     let mut config = Config::from_flags(&flags).map_err(Failure::usage)?;
     config.drive = Some(drive);
     serve_alone(&config).map_err(start_failure)

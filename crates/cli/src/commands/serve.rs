@@ -181,30 +181,9 @@ pub(crate) fn config(arguments: &Arguments, folder: Option<&Path>) -> Result<Con
         None => Config::default(),
     };
     let flags = Flags {
-        drive: arguments.drive.clone(),
-        create: arguments.create.clone(),
-        policy: arguments.policy.clone(),
-        outstanding: arguments.outstanding.clone(),
+        keys: flagged(arguments),
         tunables: arguments.set.clone(),
-        model: arguments.belief.clone(),
         map: arguments.map.clone(),
-        command_timeout: arguments.command_timeout.clone(),
-        queue_depth: arguments.queue_depth.clone(),
-        write_cache: arguments.write_cache.clone(),
-        kernel_knobs: arguments.kernel_knobs.clone(),
-        control: arguments.control.clone(),
-        state: arguments.state.clone(),
-        max_impact: arguments.max_impact.clone(),
-        profile: arguments.profile.clone(),
-        metrics: arguments.metrics.clone(),
-        metrics_public: arguments.metrics_public,
-        web: arguments.web.clone(),
-        web_public: arguments.web_public,
-        listen: arguments.listen.clone(),
-        initialize: arguments.initialize,
-        existing: arguments.existing,
-        read_only: arguments.read_only,
-        unreserved: arguments.unreserved.clone(),
         volumes: arguments.volume.clone(),
         limits: arguments.limit.clone(),
     };
@@ -215,6 +194,39 @@ pub(crate) fn config(arguments: &Arguments, folder: Option<&Path>) -> Result<Con
     }
     config.check().map_err(Failure::usage)?;
     Ok(config)
+}
+
+/// The keys of the configuration that are set by flags.
+fn flagged(arguments: &Arguments) -> Vec<(&'static str, String)> {
+    let texts = [
+        ("drive", &arguments.drive),
+        ("create", &arguments.create),
+        ("policy", &arguments.policy),
+        ("outstanding", &arguments.outstanding),
+        ("model", &arguments.belief),
+        ("command_timeout", &arguments.command_timeout),
+        ("queue_depth", &arguments.queue_depth),
+        ("write_cache", &arguments.write_cache),
+        ("kernel_knobs", &arguments.kernel_knobs),
+        ("control", &arguments.control),
+        ("state", &arguments.state),
+        ("max_impact", &arguments.max_impact),
+        ("unreserved", &arguments.unreserved),
+        ("profile", &arguments.profile),
+        ("metrics", &arguments.metrics),
+        ("web", &arguments.web),
+    ];
+    let switches = [
+        ("initialize", arguments.initialize),
+        ("existing", arguments.existing),
+        ("read_only", arguments.read_only),
+        ("metrics_public", arguments.metrics_public),
+        ("web_public", arguments.web_public),
+    ];
+    let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text.clone()?)));
+    let listen = arguments.listen.iter().map(|address| ("listen", address.clone()));
+    let switches = switches.into_iter().filter(|(_, on)| *on);
+    texts.chain(listen).chain(switches.map(|(key, _)| (key, "true".to_owned()))).collect()
 }
 
 /// Has a reload read the file of the configuration again, if there is one.

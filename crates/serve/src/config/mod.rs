@@ -171,54 +171,12 @@ impl Default for MaxImpact {
 /// The flags of the command line, as the user wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// `--drive LOCATOR`.
-    pub drive: Option<String>,
-    /// `--create SIZE`.
-    pub create: Option<String>,
-    /// `--policy NAME[:parameter=value,…]`.
-    pub policy: Option<String>,
-    /// `--outstanding N`.
-    pub outstanding: Option<String>,
-    /// `--queue-depth N`.
-    pub queue_depth: Option<String>,
-    /// `--write-cache keep|on|off`.
-    pub write_cache: Option<String>,
-    /// `--kernel-knobs set|keep`.
-    pub kernel_knobs: Option<String>,
+    /// Keys of [`SERVER_KEYS`] with their values: `--drive LOCATOR`. `listen` may be repeated.
+    pub keys: Vec<(&'static str, String)>,
     /// `--set NAME=VALUE`, any number of times.
     pub tunables: Vec<String>,
-    /// `--model profile|matrix|compact[:FILE]`.
-    pub model: Option<String>,
     /// `--map key=value`, any number of times.
     pub map: Vec<String>,
-    /// `--command-timeout TIME`, or `never`.
-    pub command_timeout: Option<String>,
-    /// `--control PATH`, or `off`.
-    pub control: Option<String>,
-    /// `--state DIRECTORY`, or `off`.
-    pub state: Option<String>,
-    /// `--max-impact SHARE`.
-    pub max_impact: Option<String>,
-    /// `--profile FILE`.
-    pub profile: Option<String>,
-    /// `--metrics HOST:PORT`.
-    pub metrics: Option<String>,
-    /// `--metrics-public`.
-    pub metrics_public: bool,
-    /// `--web HOST:PORT`.
-    pub web: Option<String>,
-    /// `--web-public`.
-    pub web_public: bool,
-    /// `--listen unix:PATH` or `--listen tcp:HOST:PORT`, any number of times.
-    pub listen: Vec<String>,
-    /// `--initialize`.
-    pub initialize: bool,
-    /// `--existing`.
-    pub existing: bool,
-    /// `--read-only`.
-    pub read_only: bool,
-    /// `--unreserved SHARE`.
-    pub unreserved: Option<String>,
     /// `--volume NAME[=SIZE][,key=value…]`, any number of times.
     pub volumes: Vec<String>,
     /// `--limit key=value`, any number of times.
@@ -254,36 +212,12 @@ impl Config {
             let flag = format!("--{} {text}", flag.replace('_', "-"));
             errors.extend(result.err().into_iter().flat_map(|error| error.in_flag(&flag)));
         };
-        if !flags.listen.is_empty() {
+        if flags.keys.iter().any(|(key, _)| *key == "listen") {
             self.listen.clear();
         }
-        let single = [
-            ("drive", &flags.drive),
-            ("create", &flags.create),
-            ("policy", &flags.policy),
-            ("outstanding", &flags.outstanding),
-            ("model", &flags.model),
-            ("command_timeout", &flags.command_timeout),
-            ("queue_depth", &flags.queue_depth),
-            ("write_cache", &flags.write_cache),
-            ("kernel_knobs", &flags.kernel_knobs),
-            ("control", &flags.control),
-            ("state", &flags.state),
-            ("max_impact", &flags.max_impact),
-            ("unreserved", &flags.unreserved),
-            ("profile", &flags.profile),
-            ("metrics", &flags.metrics),
-            ("web", &flags.web),
-        ];
-        let single = single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
-        for (key, text) in single.chain(flags.listen.iter().map(|text| ("listen", text))) {
+        for (key, text) in &flags.keys {
             report(key, text, set(&[SERVER_KEYS], self, key, text));
         }
-        self.initialize |= flags.initialize;
-        self.existing |= flags.existing;
-        self.read_only |= flags.read_only;
-        self.metrics_public |= flags.metrics_public;
-        self.web_public |= flags.web_public;
         let mut flagged: Vec<VolumeSpec> = Vec::new();
         for text in &flags.volumes {
             let read = VolumeSpec::from_flag(text).and_then(|volume| {

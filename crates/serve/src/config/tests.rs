@@ -212,12 +212,17 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
 #[test]
 fn flags_equal_the_file_and_take_precedence() {
     let flags = Flags {
-        drive: Some("emulated:nearline-20tb?backing=/tmp/d.img".to_string()),
-        policy: Some("fcfs".to_string()),
-        outstanding: Some("3".to_string()),
-        command_timeout: Some("never".to_string()),
-        listen: vec!["unix:/run/a.sock,mode=0660".to_string(), "tcp:[::1]:1234".to_string()],
-        initialize: true,
+        keys: [
+            ("drive", "emulated:nearline-20tb?backing=/tmp/d.img"),
+            ("policy", "fcfs"),
+            ("outstanding", "3"),
+            ("command_timeout", "never"),
+            ("listen", "unix:/run/a.sock,mode=0660"),
+            ("listen", "tcp:[::1]:1234"),
+            ("initialize", "true"),
+        ]
+        .map(|(key, text)| (key, text.to_owned()))
+        .to_vec(),
         volumes: vec![
             "rec=1GiB,deadline=100ms,description=four cameras".to_string(),
             "db=1048576,read_only".to_string(),
@@ -232,7 +237,7 @@ fn flags_equal_the_file_and_take_precedence() {
     let mut both = file;
     let flags = Flags {
         volumes: vec!["db=2MiB".to_string()],
-        listen: vec!["unix:b".to_string()],
+        keys: vec![("listen", "unix:b".to_string())],
         ..Flags::default()
     };
     both.apply(&flags).unwrap();
