@@ -19,9 +19,8 @@ use headtime_sched::{Command, CommandId, Op};
 use headtime_sim::{Device as _, Instance, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
-use crate::papers::context::PointOfWork;
-use crate::papers::error::Cause;
 use crate::papers::load::UnitOf;
+use crate::papers::{Cause, PointOfWork};
 
 /// The findings of a probe on one instance.
 #[derive(Clone, Debug)]

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::verdict::Measured;
+use crate::papers::{Cause, ExperimentError, Measured};
 
 /// The input of an experiment.
 pub struct Context<'a> {

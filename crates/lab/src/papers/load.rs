@@ -13,10 +13,8 @@ use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{DriveTruth, Experiment, Instance, Measures, OraclePositioning, run};
 use headtime_workload::{StreamConfig, Workload};
 
-use crate::papers::context::PointOfWork;
-use crate::papers::error::Cause;
-use crate::papers::estimated::Estimated;
 use crate::papers::estimators::{CellPositioning, CellTime, NominalPositioning};
+use crate::papers::{Cause, Estimated, PointOfWork};
 
 /// One closed loop of random 4 KiB reads of a whole drive, without think time.
 #[derive(Clone, Debug)]

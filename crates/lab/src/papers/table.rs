@@ -1,9 +1,6 @@
 //! The one table of experiments: CLI, documentation and tests iterate over it.
 
-use crate::papers::context::Context;
-use crate::papers::error::{ExperimentError, SelectError};
-use crate::papers::experiments;
-use crate::papers::report::{Findings, Report};
+use crate::papers::{Context, ExperimentError, Findings, Report, SelectError, experiments};
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]

@@ -14,9 +14,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::papers::estimated::Estimated;
-use crate::papers::proportion::clopper_pearson;
-use crate::papers::report::Published;
+use crate::papers::{Estimated, Published, clopper_pearson};
 
 /// The agreement of a row with its publication or target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

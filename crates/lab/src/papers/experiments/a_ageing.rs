@@ -4,13 +4,11 @@
 use headtime_sim::Measures;
 
 use super::limits::{self, TABLE};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::load::Load;
-use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point,
+    Published, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

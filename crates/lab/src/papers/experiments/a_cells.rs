@@ -8,12 +8,11 @@ use headtime_units::ByteSize;
 
 use super::limits::{self, TABLE, best_by_address};
 use super::p1::{self, Collect, Knows, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
 use crate::papers::estimators::CellTime;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, PaperExperiment, Plot, Point, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

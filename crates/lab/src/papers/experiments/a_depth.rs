@@ -4,12 +4,11 @@
 use headtime_sim::Measures;
 
 use super::limits::{self, TABLE};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
 use crate::papers::load::{Load, iops};
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, Judged, Panel, PaperExperiment, Plot, Point, Row,
+    Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -4,12 +4,11 @@
 use headtime_sim::Measures;
 
 use super::limits::{self, TABLE, best_by_address};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Panel, PaperExperiment, Plot, Point, Row,
+    Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -2,12 +2,10 @@
 //! current queue; only deep planning gains more.
 
 use super::limits::{self, QUEUES, TABLE};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
 use crate::papers::load::{Load, iops};
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

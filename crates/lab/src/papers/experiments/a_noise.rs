@@ -7,12 +7,11 @@ use headtime_units::Nanos;
 use super::p1::{self, Knows};
 use super::p2::{self, Asks};
 use super::p5;
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, FixedParameter, Panel, PaperExperiment,
+    Plot, Point, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -5,11 +5,10 @@ use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_sim::Measures;
 
 use super::limits::{self, Figures, QUEUES, TABLE, best_by_address};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, Panel, PaperExperiment, Plot, Point, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

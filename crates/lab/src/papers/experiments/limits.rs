@@ -6,10 +6,8 @@
 
 use headtime_sim::Measures;
 
-use crate::papers::estimated::Estimated;
 use crate::papers::load::iops;
-use crate::papers::report::{FixedParameter, Published, Row};
-use crate::papers::verdict::Judged;
+use crate::papers::{Estimated, FixedParameter, Judged, Published, Row};
 
 /// Queue lengths of the table.
 pub(super) const QUEUES: [u32; 3] = [16, 64, 256];

@@ -16,14 +16,11 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::{p3, p3_t4};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Plot, Point as PlotPoint, Row, Series,
+use crate::papers::report::Point as PlotPoint;
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, FixedParameter, Judged, Measured,
+    PaperExperiment, Plot, PointOfWork, Row, Series,
 };
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
 use crate::tune::{Bench, BenchRun, POLICIES, PhasePlan, SETTLING, load, loads, progress, table};
 
 /// The line in the table.

@@ -13,12 +13,10 @@ use crate::compare::{
     CaseResult, Cell, CellOutcome, CellResult, CompareSpec, Comparison, Entry, Located, Plan,
     PlannedWorkload, cells_at_equal_load,
 };
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, FixedParameter, Judged, Measured,
+    Panel, PaperExperiment, Plot, Point, PointOfWork, Row, Series,
+};
 use crate::workloads::WorkloadChoice;
 use headtime_console::stop::Stop;
 

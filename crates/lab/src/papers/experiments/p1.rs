@@ -30,10 +30,8 @@ use headtime_workload::{
 };
 
 use crate::papers::characterized::Characterized;
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::Cause;
 use crate::papers::load::UnitOf;
-use crate::papers::report::FixedParameter;
+use crate::papers::{Cause, Context, FixedParameter, PointOfWork};
 
 /// The drive of all of the paper's figures.
 pub(super) const DRIVE: &str = "cheetah10k7@papers";

@@ -23,11 +23,10 @@ use rand_chacha::ChaCha8Rng;
 use super::p1::DRIVE;
 use super::p1_curve::Learner;
 use super::p1_unit::{BareUnit, Change, Tally};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, FixedParameter, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, FixedParameter, PaperExperiment,
+    Plot, Point, PointOfWork, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -18,11 +18,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::p1::{self, DRIVE};
 use super::p1_unit::{BareUnit, Tally, share_percent};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::report::{Axis, Findings, FixedParameter, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Axis, Cause, Context, ExperimentError, Findings, FixedParameter, Judged, Measured,
+    PaperExperiment, Plot, Point, PointOfWork, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -22,14 +22,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::p1::{self, DRIVE};
 use super::p1_unit::{BareUnit, share};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, FixedParameter, Judged, Measured,
+    Panel, PaperExperiment, Plot, Point, PointOfWork, Published, Row, Series,
 };
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

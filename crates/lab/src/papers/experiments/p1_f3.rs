@@ -9,12 +9,11 @@ use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::p1;
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Axis, Cause, Context, ExperimentError, Findings, Judged, Measured, PaperExperiment, Plot,
+    Point, PointOfWork, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

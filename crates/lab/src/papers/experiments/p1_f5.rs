@@ -8,13 +8,11 @@ use headtime_sim::Measures;
 
 use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, LearnFrom, OTHERS, Run};
 use crate::papers::characterized::Unknown;
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Published, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, Panel, PaperExperiment, Plot,
+    Point, Published, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

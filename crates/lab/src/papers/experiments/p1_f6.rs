@@ -6,12 +6,10 @@ use headtime_sim::{EngineObserver, RunError, run_observed};
 use headtime_units::Instant;
 
 use super::p1::{self, DRIVE, Knows, Run};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, Judged, PaperExperiment, Plot,
+    Point, PointOfWork, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

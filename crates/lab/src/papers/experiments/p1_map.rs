@@ -13,13 +13,11 @@ use headtime_mechanics::catalog::{self, CATALOG};
 use headtime_units::ByteSize;
 
 use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, LearnFrom, Run, Ways};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, FixedParameter, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, FixedParameter, Judged, PaperExperiment,
+    Plot, Point, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

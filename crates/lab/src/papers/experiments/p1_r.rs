@@ -9,13 +9,11 @@ use headtime_units::Instant;
 use headtime_workload::{Arrival, ClientId, RequestSource, Workload};
 
 use super::p1::{self, DRIVE, OTHERS};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, Judged, Measured, PaperExperiment,
+    Plot, Point, PointOfWork, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

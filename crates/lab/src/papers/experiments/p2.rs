@@ -16,11 +16,8 @@ use headtime_units::Nanos;
 use headtime_workload::{Alignment, Builtin, Sizes, StreamConfig, Workload};
 
 use crate::papers::characterized::{Characterized, Unknown};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::FixedParameter;
+use crate::papers::{Cause, Context, Estimated, ExperimentError, FixedParameter, PointOfWork};
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "atlas10k@p2";

@@ -18,14 +18,11 @@ use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
 
 use super::p2::{self, Asks, Run, TASKS};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
+use crate::papers::{
+    Axis, Cause, Context, Estimated, ExperimentError, Findings, FixedParameter, Panel,
+    PaperExperiment, Plot, Point, PointOfWork, Published, Row, Series,
 };
-use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -5,12 +5,11 @@ use headtime_mechanics::NoiseLevel;
 use headtime_sim::{RunError, run_with_belief};
 
 use super::p2::{self, Asks, Known, Run};
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Axis, Cause, Context, ExperimentError, Findings, Judged, Measured, Panel, PaperExperiment,
+    Plot, Point, PointOfWork, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

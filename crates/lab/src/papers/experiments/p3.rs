@@ -19,11 +19,9 @@ use headtime_workload::{
     Arrivals, FilesRead, PageCache, Process, Sizes, StreamConfig, ThinkTime, Workload,
 };
 
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::FixedParameter;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Cause, Context, Estimated, ExperimentError, FixedParameter, Judged, Measured, PointOfWork,
+};
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "maxtor-20gb@papers";

@@ -4,12 +4,10 @@ use headtime_units::Nanos;
 use headtime_workload::{Arrivals, Order, Sizes, StreamConfig, ThinkTime};
 
 use super::p3::{self, Course, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point,
+    Published, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

@@ -3,11 +3,9 @@
 use headtime_units::Nanos;
 
 use super::p3::{self, Course, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row, Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

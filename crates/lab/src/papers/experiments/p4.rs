@@ -22,10 +22,7 @@ use headtime_units::{Instant, Nanos, Sectors};
 use headtime_workload::{Arrivals, Interarrival, StreamConfig, Workload};
 use smallvec::SmallVec;
 
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::FixedParameter;
+use crate::papers::{Cause, Context, Estimated, ExperimentError, FixedParameter, PointOfWork};
 
 /// The drives as the paper used them.
 const DRIVE: &str = "savvio10k2@papers";

@@ -4,12 +4,10 @@
 use headtime_workload::{Sizes, StreamConfig};
 
 use super::p4::{self, Course, NOISE, OUTSTANDING, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point,
+    Published, Row, Series,
+};
 
 /// The line of figure 1 in the table.
 pub const BY_OUTSTANDING: PaperExperiment = PaperExperiment {

@@ -8,12 +8,10 @@
 use headtime_units::Nanos;
 
 use super::p4::{self, Course, Deadlines, NOISE, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::{Judged, Measured};
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, Measured, PaperExperiment, Plot,
+    Point, Published, Row, Series,
+};
 
 /// The line of figure 3 in the table.
 pub const RATES: PaperExperiment = PaperExperiment {

@@ -16,11 +16,10 @@ use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutco
 use headtime_units::{Instant, Nanos, Share};
 use headtime_workload::{Order, StreamConfig, Workload};
 
-use crate::papers::context::{Context, PointOfWork};
-use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{FixedParameter, Point, Series};
-use crate::papers::verdict::Measured;
+use crate::papers::{
+    Cause, Context, Estimated, ExperimentError, FixedParameter, Measured, Point, PointOfWork,
+    Series,
+};
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "deskstar34gxp@papers";

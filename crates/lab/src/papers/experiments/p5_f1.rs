@@ -2,13 +2,10 @@
 //! random one with 30 %, by disk time and by throughput.
 
 use super::p5::{self, Course, Run, STREAMS};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, FixedParameter, Judged, Panel, PaperExperiment, Plot,
+    Point, Published, Row, Series,
 };
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
 
 /// The line in the table for figure 1.
 pub const BY_TIME: PaperExperiment = PaperExperiment {

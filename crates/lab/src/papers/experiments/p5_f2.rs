@@ -1,12 +1,10 @@
 //! `p5.f2`: P5, figure 2. The reservable rate of requests, and the achievable rate.
 
 use super::p5::{self, Member, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Plot, Point, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row,
+    Series,
+};
 use headtime_sched::Terms;
 
 /// The line in the table.

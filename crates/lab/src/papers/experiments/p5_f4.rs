@@ -2,11 +2,9 @@
 //! time.
 
 use super::p5::{self, Course, RESERVED, Run, STREAMS};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, Plot, Published, Row};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Published, Row,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

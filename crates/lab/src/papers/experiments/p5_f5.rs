@@ -2,12 +2,10 @@
 //! shares of time; with a nominal rate that is too high.
 
 use super::p5::{self, Course, RESERVED, Run, STREAMS};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Plot, Published, Row};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, Estimated, ExperimentError, Findings, Judged, PaperExperiment, Plot, Published,
+    Row,
+};
 
 /// The line in the table for figure 5.
 pub const CONTROL: PaperExperiment = PaperExperiment {

@@ -6,11 +6,10 @@ use headtime_units::Nanos;
 use headtime_workload::{Interarrival, Mix, Order, Phase, Sizes, StreamConfig};
 
 use super::p5::{self, Course, Member, Run};
-use crate::papers::context::Context;
-use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, Plot, Point, Published, Row, Series};
-use crate::papers::table::PaperExperiment;
-use crate::papers::verdict::Judged;
+use crate::papers::{
+    Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Published, Row,
+    Series,
+};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {

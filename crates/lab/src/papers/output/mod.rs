@@ -7,8 +7,7 @@ mod whole_file;
 use std::path::{Path, PathBuf};
 
 use crate::chart;
-use crate::papers::error::WriteError;
-use crate::papers::report::Report;
+use crate::papers::{Report, WriteError};
 
 pub use page::page;
 pub use plot::plot;

@@ -4,8 +4,7 @@ use maud::{PreEscaped, html};
 
 use crate::chart;
 use crate::papers::output::plot;
-use crate::papers::report::{Report, Row};
-use crate::papers::verdict::RowVerdict;
+use crate::papers::{Report, Row, RowVerdict};
 use crate::report::page::{self};
 
 /// The page of `report`.
