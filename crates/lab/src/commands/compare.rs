@@ -107,10 +107,6 @@ pub struct CompareArguments {
 }
 
 /// Runs the comparison, and writes and prints its results.
-///
-/// # Errors
-/// When the plan is invalid, the directory cannot be written or belongs to another run, a run
-/// failed, or the comparison was interrupted.
 pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let plan = Plan::new(spec(arguments)?)?;
     let stop = Stop::on_signals()?;
@@ -150,9 +146,6 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
 }
 
 /// Writes the tables and the page into the folder of the comparison; returns the page.
-///
-/// # Errors
-/// When a file cannot be written.
 pub fn write(comparison: &Comparison, store: &Store) -> anyhow::Result<PathBuf> {
     // The page comes last: when it exists, all other files exist.
     store.write("results.csv", comparison.csv()?)?;
@@ -164,9 +157,6 @@ pub fn write(comparison: &Comparison, store: &Store) -> anyhow::Result<PathBuf> 
 }
 
 /// The plan file, and the flags before it.
-///
-/// # Errors
-/// When the plan file cannot be read.
 pub fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
     let mut spec =
         arguments.plan.as_deref().map_or_else(|| Ok(CompareSpec::default()), CompareSpec::read)?;

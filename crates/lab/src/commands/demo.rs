@@ -68,10 +68,6 @@ pub enum GeneratorChoice {
 }
 
 /// Runs the demo.
-///
-/// # Errors
-/// When an argument makes no sense, a drive cannot be served or loaded, the report cannot be
-/// written, or nothing was served.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let policies = policies(&arguments.policies)?;
     let profile = drive_model::load(&arguments.drive)?;

@@ -47,9 +47,6 @@ pub struct PapersArguments {
 }
 
 /// Lists or runs them.
-///
-/// # Errors
-/// When an id is unknown, a folder cannot be written, or an experiment cannot be run.
 pub fn run(arguments: &PapersArguments) -> Result<(), Failure> {
     if arguments.list {
         return list(arguments.json);

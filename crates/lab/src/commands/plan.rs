@@ -71,9 +71,6 @@ struct Reservation {
 }
 
 /// Plans, and prints what comes of it.
-///
-/// # Errors
-/// When file or drive make no sense, or what is needed is more than the drive has.
 pub fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     let profile = drive_model::load(&arguments.drive)?;
     let name = arguments.file.display().to_string();

@@ -44,9 +44,6 @@ Example: headtime profile import --disksim atlas10k.parv --name my-atlas --out m
          headtime sim --drive my-atlas.toml";
 
 /// Imports the profile.
-///
-/// # Errors
-/// When the description is invalid, or a file cannot be read or written.
 pub fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     if let Some(out) = arguments.out.as_ref().filter(|out| out.exists() && !arguments.force) {
         return Err(Failure::Usage(anyhow!(

@@ -221,9 +221,6 @@ pub enum Pacing {
 }
 
 /// Runs it and prints what came out.
-///
-/// # Errors
-/// When the arguments make no experiment, or requests come faster than the drive serves them.
 pub fn run(arguments: &SimArguments) -> Result<(), Failure> {
     let began = Instant::now();
     let mut answer = simulate(arguments)?;
@@ -232,17 +229,11 @@ pub fn run(arguments: &SimArguments) -> Result<(), Failure> {
 }
 
 /// Runs it. Reads no clock: `wall_seconds` is left open.
-///
-/// # Errors
-/// As [`run`].
 pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
     simulate_observed(arguments, &mut ())
 }
 
 /// The same with an observer, which also sees the requests of the warm-up.
-///
-/// # Errors
-/// As [`run`].
 pub fn simulate_observed(
     arguments: &SimArguments,
     observer: &mut impl EngineObserver,

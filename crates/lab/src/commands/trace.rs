@@ -103,9 +103,6 @@ The format is found by looking at the first file. Times begin at 0 with the firs
 left.";
 
 /// Does it.
-///
-/// # Errors
-/// When the trace cannot be read, is of no known format, or the file cannot be written.
 pub fn run(arguments: &TraceCommandArguments) -> Result<(), Failure> {
     match &arguments.verb {
         TraceVerb::Info(arguments) => info(arguments),

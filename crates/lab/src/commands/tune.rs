@@ -62,9 +62,6 @@ headtime sim --set auto_table=FILE --policy auto.
 Example: headtime tune --out drive.auto.toml mine.toml";
 
 /// Measures and writes the table.
-///
-/// # Errors
-/// When the drive or a policy is not valid, or the file cannot be written.
 pub fn run(arguments: &TuneArguments) -> Result<(), Failure> {
     let profile = Arc::new(drive_model::load(&arguments.drive)?);
     let bench = Bench { profile, noise: arguments.noise, seed: arguments.seed };

@@ -114,10 +114,6 @@ struct ClassAnswer {
 }
 
 /// Replays, prints, draws.
-///
-/// # Errors
-/// When the profile or the recording cannot be read or makes no sense, the recording lies past the
-/// drive's end, or a file cannot be written.
 pub fn run(arguments: &ValidateArguments) -> Result<(), Failure> {
     let profile = as_recorded(drive_model::load(&arguments.profile)?)?;
     let recording = read(&arguments.trace)?;

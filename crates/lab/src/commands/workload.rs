@@ -56,9 +56,6 @@ pub struct ListedWorkload {
 }
 
 /// Does it.
-///
-/// # Errors
-/// When there is no such workload, or its file makes none.
 pub fn run(arguments: &WorkloadArguments) -> Result<(), Failure> {
     match &arguments.verb {
         WorkloadVerb::List(arguments) => list(arguments),

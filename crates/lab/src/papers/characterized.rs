@@ -24,7 +24,7 @@ use crate::papers::{Cause, PointOfWork};
 
 /// The findings of a probe on one instance.
 #[derive(Clone, Debug)]
-pub struct Characterized {
+pub(crate) struct Characterized {
     /// The drive as found.
     pub profile: DriveProfile,
     /// Its prediction errors on reads that it was not made from.
@@ -35,7 +35,7 @@ pub struct Characterized {
 
 /// An instance to characterize: a point of work before the points that need its result.
 #[derive(Clone, Debug)]
-pub struct Unknown {
+pub(crate) struct Unknown {
     /// The profile of its model.
     pub drive: &'static str,
     /// The number of the instance.
@@ -54,16 +54,13 @@ static FOUND: Mutex<BTreeMap<Key, Arc<Characterized>>> = Mutex::new(BTreeMap::ne
 
 impl Characterized {
     /// A belief that starts from what was found.
-    ///
-    /// # Errors
-    /// When what was found makes no drive.
-    pub fn belief(&self) -> Result<DriveModel, ProfileError> {
+    pub(crate) fn belief(&self) -> Result<DriveModel, ProfileError> {
         DriveModel::of_profile(&self.profile)
     }
 
     /// The self-check in a sentence, for notes.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let SelfCheck { reads, within_50_us, within_150_us, turn_missed, .. } = self.check;
         format!(
             "{reads} fresh random 4 KiB reads were predicted {:.2} % within 50 us, {:.2} % within \

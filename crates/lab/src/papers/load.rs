@@ -18,7 +18,7 @@ use crate::papers::{Cause, Estimated, PointOfWork};
 
 /// One closed loop of random 4 KiB reads of a whole drive, without think time.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// The profile.
     pub drive: &'static str,
     /// Makes another drive of it, for experiments that ask why; what it changes is the experiment's
@@ -42,7 +42,7 @@ pub struct Load {
 
 /// The instance of a drive's model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UnitOf {
+pub(crate) enum UnitOf {
     /// Exactly the model, without noise.
     Nominal,
     /// With the noise of the level *typical*.
@@ -63,7 +63,7 @@ pub enum UnitOf {
 
 /// The drive model of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ExperimentModel {
+pub(crate) enum ExperimentModel {
     /// Everything: an oracle.
     Truth,
     /// The nominal instance exactly, and the arm error of the real one: an oracle with a stated
@@ -86,12 +86,12 @@ pub enum ExperimentModel {
 /// Mean lateness of a report on an idle host in microseconds, exponential. Measured
 /// (docs/scan.md): 10 to 14 us in the median, 34 to 73 us in the 99th percentile; with this mean
 /// they are 10 and 64.
-pub const HOST_JITTER_US: f64 = 14.0;
+pub(crate) const HOST_JITTER_US: f64 = 14.0;
 
 impl UnitOf {
     /// The text in row names.
     #[must_use]
-    pub fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             Self::Nominal => "no noise".to_string(),
             Self::Drawn => "simulated drive with noise".to_string(),
@@ -134,7 +134,7 @@ impl UnitOf {
 impl ExperimentModel {
     /// The text in row names.
     #[must_use]
-    pub fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             Self::Truth => "oracle".to_string(),
             Self::Nominal { .. } => "oracle of the nominal unit".to_string(),
@@ -167,7 +167,12 @@ impl Load {
     /// A policy with full knowledge on a nominal instance, with the policy's own limit of commands
     /// at the drive.
     #[must_use]
-    pub fn new(drive: &'static str, policy: impl Into<String>, queue: u32, requests: u64) -> Self {
+    pub(crate) fn new(
+        drive: &'static str,
+        policy: impl Into<String>,
+        queue: u32,
+        requests: u64,
+    ) -> Self {
         Self {
             drive,
             alter: None,
@@ -183,26 +188,26 @@ impl Load {
 
     /// The same with so many commands at the drive.
     #[must_use]
-    pub fn outstanding(self, commands: usize) -> Self {
+    pub(crate) fn outstanding(self, commands: usize) -> Self {
         Self { outstanding: Some(commands), ..self }
     }
 
     /// The same on another instance of the model.
     #[must_use]
-    pub fn on(self, unit: UnitOf) -> Self {
+    pub(crate) fn on(self, unit: UnitOf) -> Self {
         Self { unit, ..self }
     }
 
     /// The same with other knowledge.
     #[must_use]
-    pub fn knowing(self, model_source: ExperimentModel) -> Self {
+    pub(crate) fn knowing(self, model_source: ExperimentModel) -> Self {
         Self { model_source, ..self }
     }
 
     /// Everything in the drive's own queue, which takes as many commands as are held and serves
     /// them by shortest positioning time.
     #[must_use]
-    pub fn firmware(drive: &'static str, queue: u32, requests: u64) -> Self {
+    pub(crate) fn firmware(drive: &'static str, queue: u32, requests: u64) -> Self {
         Self::new(drive, format!("firmware:depth={queue}"), queue, requests)
             .outstanding(queue as usize)
     }
@@ -267,6 +272,6 @@ impl PointOfWork for Load {
 
 /// Requests a second, with their interval.
 #[must_use]
-pub fn iops(measures: &Measures) -> Estimated {
+pub(crate) fn iops(measures: &Measures) -> Estimated {
     Estimated::new(measures.iops, measures.confidence.iops)
 }

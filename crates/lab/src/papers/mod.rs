@@ -14,13 +14,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod characterized;
+mod characterized;
 mod context;
 mod error;
 mod estimated;
-pub mod estimators;
-pub mod experiments;
-pub mod load;
+mod estimators;
+mod experiments;
+mod load;
 pub mod output;
 mod proportion;
 mod report;

@@ -124,10 +124,6 @@ struct Learned {
 }
 
 /// Learns the map and prints the errors of its predictions.
-///
-/// # Errors
-/// When the profile, the recording or the map is invalid or of another drive, or a file cannot be
-/// read or written.
 pub fn run(arguments: &Learn) -> Result<(), Failure> {
     let bits = EntryBits::from_bits(arguments.bits)
         .ok_or_else(|| Failure::Usage(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;

@@ -18,9 +18,6 @@ const MARGIN: f64 = 24.0;
 type Pair = (f64, f64, f64);
 
 /// The picture of the region from `first` up to but not including `end` as an SVG file.
-///
-/// # Errors
-/// When no pair of the region is known.
 pub fn draw(map: &Map, first: Lba, end: Lba) -> anyhow::Result<String> {
     let pairs = pairs(map, first, end);
     if pairs.is_empty() {

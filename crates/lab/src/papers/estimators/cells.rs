@@ -32,7 +32,7 @@ use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// A full latency matrix of the nominal instance.
 #[derive(Clone, Debug)]
-pub struct CellPositioning {
+pub(crate) struct CellPositioning {
     mechanism: Mechanism,
     interface: InterfaceTimes,
     cell_sectors: u64,
@@ -43,7 +43,7 @@ pub struct CellPositioning {
 
 /// The time that a matrix stores for a pair of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellTime {
+pub(crate) enum CellTime {
     /// The mean over all places in both cells.
     Mean,
     /// The longest of them.
@@ -55,7 +55,7 @@ pub enum CellTime {
 impl CellTime {
     /// The text in row names.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Mean => "mean time of each pair",
             Self::Worst => "worst time of each pair",
@@ -66,10 +66,7 @@ impl CellTime {
 
 impl CellPositioning {
     /// A matrix with cells of `cell_bytes`, at least a sector; `seed` draws what was observed.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the profile.
-    pub fn new(
+    pub(crate) fn new(
         profile: &DriveProfile,
         seed: u64,
         cell_bytes: u64,

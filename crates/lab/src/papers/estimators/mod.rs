@@ -3,5 +3,5 @@
 mod cells;
 mod nominal;
 
-pub use cells::{CellPositioning, CellTime};
-pub use nominal::NominalPositioning;
+pub(crate) use cells::{CellPositioning, CellTime};
+pub(crate) use nominal::NominalPositioning;

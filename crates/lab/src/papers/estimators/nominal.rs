@@ -24,7 +24,7 @@ use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// The nominal instance as a model of one that differs from it.
 #[derive(Clone, Debug)]
-pub struct NominalPositioning {
+pub(crate) struct NominalPositioning {
     nominal: OraclePositioning,
     mechanism: Mechanism,
     spread_ns: f64,
@@ -34,10 +34,11 @@ pub struct NominalPositioning {
 impl NominalPositioning {
     /// The nominal instance of this profile and seed, as a model of one whose arm errs by
     /// `spread_ns` (one standard deviation).
-    ///
-    /// # Errors
-    /// When the profile is invalid.
-    pub fn new(profile: &DriveProfile, seed: u64, spread_ns: f64) -> Result<Self, ProfileError> {
+    pub(crate) fn new(
+        profile: &DriveProfile,
+        seed: u64,
+        spread_ns: f64,
+    ) -> Result<Self, ProfileError> {
         let nominal = OraclePositioning::new(&DriveTruth::nominal(profile, seed)?)?;
         Ok(Self { nominal, mechanism: Mechanism::nominal(profile)?, spread_ns, samples: 0 })
     }

@@ -10,8 +10,7 @@ use crate::papers::{
     Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.ageing",
     title: "cost of ageing, and its effect on the longest response",
     source: "docs/limits.md 3",

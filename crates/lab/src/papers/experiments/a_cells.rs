@@ -14,8 +14,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, PaperExperiment, Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.cells",
     title: "gain of SPTF by size of the cells of a latency matrix",
     source: "docs/limits.md 5",

@@ -10,8 +10,7 @@ use crate::papers::{
     Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.depth",
     title: "one or two commands at the drive against everything in its own queue",
     source: "docs/limits.md 1",

@@ -10,8 +10,7 @@ use crate::papers::{
     Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.errors",
     title: "gain of SPTF with errors of prediction, by most likely and by expected cost",
     source: "docs/limits.md 4",

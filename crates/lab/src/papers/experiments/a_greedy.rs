@@ -7,8 +7,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.greedy",
     title: "greedy SPTF against tours and against planning ahead",
     source: "docs/limits.md 2",

@@ -13,8 +13,7 @@ use crate::papers::{
     Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.noise",
     title: "characterization, throughput, gaps, deadlines and shares at each level of noise",
     source: "docs/drives.md, noise",

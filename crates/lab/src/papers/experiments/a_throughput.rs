@@ -10,8 +10,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, Panel, PaperExperiment, Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.throughput",
     title: "throughput of each order on two drives, with oracles and a planner as bounds",
     source: "docs/limits.md, the table",

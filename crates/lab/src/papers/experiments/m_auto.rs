@@ -23,8 +23,7 @@ use crate::papers::{
 };
 use crate::tune::{Bench, BenchRun, POLICIES, PhasePlan, SETTLING, load, loads, progress, table};
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "m.auto",
     title: "the policy chosen at run time against the best fixed one in each phase",
     source: "P3, section 6 (future work); ours",

@@ -20,8 +20,7 @@ use crate::papers::{
 use crate::workloads::WorkloadChoice;
 use headtime_console::stop::Stop;
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "m.streams",
     title: "the default policy beside the best other one, by progress of streams",
     source: "targets of the project",

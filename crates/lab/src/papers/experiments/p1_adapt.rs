@@ -28,8 +28,7 @@ use crate::papers::{
     Plot, Point, PointOfWork, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.adapt",
     title: "time until predictions are correct again after a change of the drive",
     source: "P1, sections III-A and VI (the map follows the drive)",

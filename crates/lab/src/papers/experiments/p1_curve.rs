@@ -23,8 +23,7 @@ use crate::papers::{
     PaperExperiment, Plot, Point, PointOfWork, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.curve",
     title: "accuracy of maps against requests seen, on a whole drive within 64 MB",
     source: "P1, sections III-A and VI (a model within 5 % for 99.9 % of pairs)",

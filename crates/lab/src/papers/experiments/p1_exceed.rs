@@ -27,8 +27,7 @@ use crate::papers::{
     Panel, PaperExperiment, Plot, Point, PointOfWork, Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.exceed",
     title: "share of accesses beyond a map's worst case, by samples",
     source: "P1, section III-C (the worst of 100 measurements)",

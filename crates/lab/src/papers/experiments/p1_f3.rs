@@ -15,8 +15,7 @@ use crate::papers::{
     Point, PointOfWork, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.f3",
     title: "access time against distance in addresses, and how linear it is",
     source: "P1, figure 3 and section III",

@@ -14,8 +14,7 @@ use crate::papers::{
     Point, Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.f5",
     title: "throughput against queue length for all schedulers",
     source: "P1, figure 5 and section V-C",

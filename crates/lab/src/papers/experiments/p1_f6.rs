@@ -11,8 +11,7 @@ use crate::papers::{
     Point, PointOfWork, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.f6",
     title: "throughput over time while the map fills",
     source: "P1, figure 6 and section V-C",

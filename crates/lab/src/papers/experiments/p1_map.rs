@@ -19,8 +19,7 @@ use crate::papers::{
     Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.map",
     title: "gain of a map over orders by address, with one condition changed at a time",
     source: "P1, section V-C (up to 28 %; 17 % and 13 % on average with a frozen queue)",
@@ -29,7 +28,7 @@ pub const EXPERIMENT: PaperExperiment = PaperExperiment {
 };
 
 /// The line of the drives.
-pub const ON_DRIVES: PaperExperiment = PaperExperiment {
+pub(crate) const ON_DRIVES: PaperExperiment = PaperExperiment {
     id: "p1.drives",
     title: "gain of the maps in use over orders by address on every drive of the catalog",
     source: "P1, section V-C (the same degree on all drives)",

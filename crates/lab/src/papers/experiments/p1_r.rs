@@ -15,8 +15,7 @@ use crate::papers::{
     Plot, Point, PointOfWork, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.r",
     title: "a repeated order of requests takes the same time",
     source: "P1, section III-A",

@@ -14,8 +14,7 @@ use crate::papers::{
     Point, Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.t2",
     title: "response times of two classes with deadlines, and throughput",
     source: "P1, table II and section V-D",

@@ -24,8 +24,7 @@ use crate::papers::{
     PaperExperiment, Plot, Point, PointOfWork, Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.cpu",
     title: "processor time of scheduling and of filling gaps",
     source: "P2, section 5.4",

@@ -10,8 +10,7 @@ use crate::papers::{
     Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f6",
     title: "SSTF, SPTF-SW60 % and SPTF outside the drive against the drive's own queue",
     source: "P2, figure 6 and section 5.2",

@@ -11,8 +11,7 @@ use crate::papers::{
     Plot, Point, PointOfWork, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f7",
     title: "errors of predicted completion times, random 4 KB and 40 KB",
     source: "P2, figure 7 and section 5.2",

@@ -11,8 +11,7 @@ use crate::papers::{
     Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f8",
     title: "foreground and free bandwidth against seek conservatism",
     source: "P2, figure 8 and section 5.3",

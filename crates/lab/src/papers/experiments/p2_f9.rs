@@ -12,8 +12,7 @@ use crate::papers::{
     Point, Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f9",
     title: "free bandwidth from outside and in firmware, and the course of a whole scan",
     source: "P2, figure 9 and section 5.3",

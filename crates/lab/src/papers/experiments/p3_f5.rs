@@ -9,8 +9,7 @@ use crate::papers::{
     Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p3.f5",
     title: "ranking of policies by size of requests, one drive and RAID-0 of four",
     source: "P3, figure 5 and section 6",

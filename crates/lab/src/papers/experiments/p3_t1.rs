@@ -7,8 +7,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p3.t1",
     title: "a stream of writes beside a stream of reads",
     source: "P3, table 1 and section 5.4",

@@ -7,8 +7,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p3.t2",
     title: "a stream of reads beside short-lived processes that read nearby: starvation",
     source: "P3, table 2 and section 5.5",

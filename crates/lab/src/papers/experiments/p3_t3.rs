@@ -5,8 +5,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Point, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p3.t3",
     title: "one and two chains of short-lived processes: seek storms",
     source: "P3, table 3, figure 3 and section 5.6",

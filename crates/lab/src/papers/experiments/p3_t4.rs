@@ -11,8 +11,7 @@ use crate::papers::{
     Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p3.t4",
     title: "four benchmarks of small files under five policies",
     source: "P3, table 4, figure 4 and sections 5.7 to 5.10",

@@ -10,7 +10,7 @@ use crate::papers::{
 };
 
 /// The line of figure 1 in the table.
-pub const BY_OUTSTANDING: PaperExperiment = PaperExperiment {
+pub(crate) const BY_OUTSTANDING: PaperExperiment = PaperExperiment {
     id: "p4.f1",
     title: "bandwidth of an array of twelve by outstanding requests",
     source: "P4, figure 1",
@@ -19,7 +19,7 @@ pub const BY_OUTSTANDING: PaperExperiment = PaperExperiment {
 };
 
 /// The line of figure 2 in the table.
-pub const BY_SIZE: PaperExperiment = PaperExperiment {
+pub(crate) const BY_SIZE: PaperExperiment = PaperExperiment {
     id: "p4.f2",
     title: "bandwidth of an array of twelve by size of requests, 1 and 60 outstanding",
     source: "P4, figure 2",

@@ -14,7 +14,7 @@ use crate::papers::{
 };
 
 /// The line of figure 3 in the table.
-pub const RATES: PaperExperiment = PaperExperiment {
+pub(crate) const RATES: PaperExperiment = PaperExperiment {
     id: "p4.f3",
     title: "a real-time stream of rising rate beside 500 best-effort requests",
     source: "P4, figure 3",
@@ -23,7 +23,7 @@ pub const RATES: PaperExperiment = PaperExperiment {
 };
 
 /// The line of figure 4 in the table.
-pub const CONCURRENCY: PaperExperiment = PaperExperiment {
+pub(crate) const CONCURRENCY: PaperExperiment = PaperExperiment {
     id: "p4.f4",
     title: "commands at the array beside a real-time stream",
     source: "P4, figure 4",

@@ -8,7 +8,7 @@ use crate::papers::{
 };
 
 /// The line in the table for figure 1.
-pub const BY_TIME: PaperExperiment = PaperExperiment {
+pub(crate) const BY_TIME: PaperExperiment = PaperExperiment {
     id: "p5.f1",
     title: "disk time of two streams over 85 s, 70 % and 30 % reserved",
     source: "P5, figure 1 and section 4.4",
@@ -17,7 +17,7 @@ pub const BY_TIME: PaperExperiment = PaperExperiment {
 };
 
 /// The line in the table for figure 10.
-pub const BY_REQUESTS: PaperExperiment = PaperExperiment {
+pub(crate) const BY_REQUESTS: PaperExperiment = PaperExperiment {
     id: "p5.f10",
     title: "requests of two streams over 85 s, 70 % and 30 % reserved by throughput",
     source: "P5, figure 10 and section 4.4",

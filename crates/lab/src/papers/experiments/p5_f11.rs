@@ -10,8 +10,7 @@ use crate::papers::{
     Published, Row, Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.f11",
     title: "three streams that start and stop",
     source: "P5, figure 11 and section 4.4",

@@ -7,8 +7,7 @@ use crate::papers::{
 };
 use headtime_sched::Terms;
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.f2",
     title: "reservable and achievable rates as sequentiality grows",
     source: "P5, figure 2 and section 1",

@@ -6,8 +6,7 @@ use crate::papers::{
     Axis, Context, ExperimentError, Findings, Judged, PaperExperiment, Plot, Published, Row,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.f4",
     title: "shares of disk time by reservation: a sequential and a random stream",
     source: "P5, figure 4 and section 4.2",

@@ -8,7 +8,7 @@ use crate::papers::{
 };
 
 /// The line in the table for figure 5.
-pub const CONTROL: PaperExperiment = PaperExperiment {
+pub(crate) const CONTROL: PaperExperiment = PaperExperiment {
     id: "p5.f5",
     title: "throughput by reservation of throughput: a sequential and a random stream",
     source: "P5, figure 5 and section 4.2",
@@ -17,7 +17,7 @@ pub const CONTROL: PaperExperiment = PaperExperiment {
 };
 
 /// The line in the table for figure 6.
-pub const EFFICIENCY: PaperExperiment = PaperExperiment {
+pub(crate) const EFFICIENCY: PaperExperiment = PaperExperiment {
     id: "p5.f6",
     title: "throughput of both schedulers by reservation",
     source: "P5, figure 6 and section 4.2",
@@ -26,7 +26,7 @@ pub const EFFICIENCY: PaperExperiment = PaperExperiment {
 };
 
 /// The line in the table for figure 9.
-pub const NOMINAL: PaperExperiment = PaperExperiment {
+pub(crate) const NOMINAL: PaperExperiment = PaperExperiment {
     id: "p5.f9",
     title: "shares of throughput with a nominal rate that is 10 % and 50 % too high",
     source: "P5, figure 9 and section 4.3",

@@ -11,7 +11,7 @@ use crate::papers::{
 };
 
 /// The line in the table for figure 7.
-pub const RANDOM: PaperExperiment = PaperExperiment {
+pub(crate) const RANDOM: PaperExperiment = PaperExperiment {
     id: "p5.f7",
     title: "shares of disk time with random requests estimated at 20 ms, 5 ms and 300 us",
     source: "P5, figure 7 and section 4.3",
@@ -20,7 +20,7 @@ pub const RANDOM: PaperExperiment = PaperExperiment {
 };
 
 /// The line in the table for figure 8.
-pub const SEQUENTIAL: PaperExperiment = PaperExperiment {
+pub(crate) const SEQUENTIAL: PaperExperiment = PaperExperiment {
     id: "p5.f8",
     title: "shares of disk time with sequential requests estimated at 300 us, 5 ms and 20 ms",
     source: "P5, figure 8 and section 4.3",

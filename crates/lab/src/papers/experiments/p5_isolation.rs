@@ -11,8 +11,7 @@ use crate::papers::{
     Series,
 };
 
-/// The line in the table.
-pub const EXPERIMENT: PaperExperiment = PaperExperiment {
+pub(crate) const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.isolation",
     title: "share and response times of a stream with five hostile neighbors",
     source: "P5, section 2.2",
