@@ -142,7 +142,6 @@ impl CharacterizeCommand {
 }
 
 /// The program's command line as clap sees it, with the commands of its help listed by group.
-#[must_use]
 pub fn command() -> Command {
     let command = Cli::command();
     let header = *command.get_styles().get_header();

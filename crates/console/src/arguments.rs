@@ -4,7 +4,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use headtime_mechanics::NoiseLevel;
 
 /// The parser of a level of noise.
-#[must_use]
 pub fn noise_level() -> impl TypedValueParser<Value = NoiseLevel> {
     PossibleValuesParser::new(NoiseLevel::ALL.map(NoiseLevel::name))
         .try_map(|name| name.parse::<NoiseLevel>())

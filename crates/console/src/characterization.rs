@@ -5,7 +5,6 @@ use headtime_serve::beside::{BesideResult, BesideState, BesideStatus};
 use crate::scans::duration;
 
 /// The state of a characterization, in lines.
-#[must_use]
 pub fn text(status: &BesideStatus) -> String {
     let mut text = format!("characterization: {}", status.state);
     if status.state != BesideState::Complete {

@@ -46,7 +46,6 @@ pub struct DiskTimeShares {
 
 impl DiskTimeShares {
     /// Names and shares, in the order in which they are shown.
-    #[must_use]
     pub fn parts(&self) -> [(&'static str, f64); 6] {
         [
             ("seek", self.seek),
@@ -108,7 +107,6 @@ pub struct VolumeTotals {
 
 impl VolumeTotals {
     /// Misses as a share of the requests with a deadline; `None` when no request had one.
-    #[must_use]
     pub fn miss_share(&self) -> Option<f64> {
         (self.deadline_requests > 0)
             .then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
@@ -156,7 +154,6 @@ pub struct DriveFigures {
 
 /// A time in milliseconds with the digits a reader wants: three significant ones, never more than
 /// three decimals.
-#[must_use]
 pub fn show_ms(ms: f64) -> String {
     let decimals = if ms < 1.0 {
         3
@@ -172,7 +169,6 @@ pub fn show_ms(ms: f64) -> String {
 
 /// A share of one in percent; small shares keep their digits, so that a rare miss does not read as
 /// none.
-#[must_use]
 pub fn show_percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 {
@@ -187,7 +183,6 @@ pub fn show_percent(share: f64) -> String {
 }
 
 /// A number of bytes in the decimal units that drives are sold in.
-#[must_use]
 pub fn show_bytes(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1_000_000_000_000 => format!("{:.2} TB", bytes as f64 / 1e12),

@@ -39,7 +39,6 @@ impl Failure {
     }
 
     /// The code the program exits with.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -51,7 +50,6 @@ impl Failure {
     }
 
     /// The message in one line: the failure, and after each colon its cause.
-    #[must_use]
     pub fn message(&self) -> String {
         let (Self::Usage(error)
         | Self::Failed(error)

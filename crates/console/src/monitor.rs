@@ -42,7 +42,6 @@ pub struct Monitor {
 impl Monitor {
     /// Begins with `first`; volumes are shown in the order of `names`, those not named are left
     /// out.
-    #[must_use]
     pub fn new(first: StatsSnapshot, names: &[String]) -> Self {
         let live = names
             .iter()
@@ -112,56 +111,47 @@ impl Monitor {
     }
 
     /// Seconds from the first to the latest snapshot.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         self.latest.uptime.saturating_sub(self.first.uptime).as_secs_f64()
     }
 
     /// A line for each scan.
-    #[must_use]
     pub fn scans(&self) -> Vec<String> {
         self.latest.scans.iter().map(crate::scans::line).collect()
     }
 
     /// The volumes as the live view shows them.
-    #[must_use]
     pub fn live(&self) -> &[LiveVolume] {
         &self.live
     }
 
     /// The drive over the last full second.
-    #[must_use]
     pub fn drive_last_second(&self) -> &DriveFigures {
         &self.drive_last_second
     }
 
     /// The drive from the first snapshot to the latest.
-    #[must_use]
     pub fn drive(&self) -> DriveFigures {
         drive_figures(&self.first.drive, &self.latest.drive, self.seconds(), mean(self.outstanding))
     }
 
     /// One volume's seconds.
-    #[must_use]
     pub fn samples(&self, name: &str) -> &[VolumeSample] {
         self.names.iter().position(|known| known == name).map_or(&[], |index| &self.samples[index])
     }
 
     /// The response times of one volume's seconds.
-    #[must_use]
     pub fn heat(&self, name: &str) -> &[Heat] {
         self.names.iter().position(|known| known == name).map_or(&[], |index| &self.heat[index])
     }
 
     /// One volume from the first snapshot to the latest.
-    #[must_use]
     pub fn totals(&self, name: &str) -> VolumeTotals {
         totals(&self.first, &self.latest, name, self.seconds())
     }
 
     /// One volume's response times as a distribution: milliseconds and the share of requests that
     /// took no longer, both rising.
-    #[must_use]
     pub fn response_cdf(&self, name: &str) -> Vec<(f64, f64)> {
         let Some(ops) = between(&self.first, &self.latest, name).map(|volume| volume.total())
         else {
@@ -275,7 +265,6 @@ fn drive_figures(
 }
 
 /// The lateness of an emulated drive since it was opened.
-#[must_use]
 pub fn lateness(emulation: &EmulationSnapshot) -> LatenessFigures {
     let late = &emulation.lateness;
     LatenessFigures {

@@ -78,7 +78,6 @@ pub fn json(value: &impl Serialize) -> Result<String, Failure> {
 ///
 /// # Panics
 /// When a row has another number of cells than `right`.
-#[must_use]
 pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
     assert!(
         rows.iter().all(|row| row.len() == right.len()),
@@ -106,7 +105,6 @@ pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
 ///
 /// # Panics
 /// As [`columns`].
-#[must_use]
 pub fn columns_within(
     rows: &[Vec<String>],
     right: &[bool],
@@ -129,7 +127,6 @@ pub fn columns_within(
 }
 
 /// The columns and lines of the terminal at standard output, if it is one.
-#[must_use]
 pub fn terminal_size() -> Option<(usize, usize)> {
     if !io::IsTerminal::is_terminal(&io::stdout()) {
         return None;
@@ -139,7 +136,6 @@ pub fn terminal_size() -> Option<(usize, usize)> {
 }
 
 /// The indices of the `count` items that use most, in the order of the items.
-#[must_use]
 pub fn busiest(uses: &[f64], count: usize) -> Vec<usize> {
     let mut indices: Vec<usize> = (0..uses.len()).collect();
     indices.sort_by(|a, b| uses[*b].total_cmp(&uses[*a]));

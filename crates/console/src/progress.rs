@@ -5,7 +5,6 @@ use std::io::IsTerminal as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar of `steps` on standard error, if that is a terminal. `remaining` adds the estimated time.
-#[must_use]
 pub fn bar(steps: u64, remaining: Remaining) -> Option<ProgressBar> {
     std::io::stderr().is_terminal().then(|| {
         let template = match remaining {

@@ -4,7 +4,6 @@ use headtime_serve::scans::{DEFAULT_PRIORITY, ScanState, ScanStatus};
 use headtime_units::ByteSize;
 
 /// One scan in a line: how far it is and how fast.
-#[must_use]
 pub fn line(scan: &ScanStatus) -> String {
     let state = match scan.state {
         ScanState::Running => "running",

@@ -83,7 +83,6 @@ impl Stop {
     }
 
     /// Returns true if the flag was raised.
-    #[must_use]
     pub fn is_raised(&self) -> bool {
         *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

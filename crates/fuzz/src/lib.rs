@@ -38,7 +38,6 @@ pub struct Memory {
 
 impl Memory {
     /// The bound for an input of this length.
-    #[must_use]
     pub fn of(self, input_bytes: usize) -> usize {
         self.base + self.per_byte * input_bytes
     }
@@ -49,7 +48,6 @@ impl FuzzTarget {
     ///
     /// # Panics
     /// If there is none: only a file of `fuzz/fuzz_targets` has the name.
-    #[must_use]
     pub fn find(name: &str) -> &'static Self {
         TARGETS
             .iter()

@@ -82,19 +82,16 @@ impl SimDrive {
 
     /// The name in results, of a drive that was named by `text`: that of its profile, or the text
     /// of an array.
-    #[must_use]
     pub fn title<'a>(&'a self, text: &'a str) -> &'a str {
         if self.array.is_some() { text } else { &self.profile.name }
     }
 
     /// Its arms, those of all members.
-    #[must_use]
     pub fn arms(&self) -> u16 {
         self.members().map(DriveProfile::actuators).sum()
     }
 
     /// Its size.
-    #[must_use]
     pub fn capacity(&self) -> Sectors {
         let Some(array) = &self.array else { return self.profile.capacity() };
         let smallest = self.members().map(DriveProfile::capacity).min();

@@ -86,7 +86,6 @@ enum PlannedFault {
 
 impl<D: Device> FaultyDrive<D> {
     /// Injects the faults of a plan into `inner`; the seed selects the commands.
-    #[must_use]
     pub fn new(inner: D, plan: FaultPlan, seed: u64) -> Self {
         Self {
             inner,

@@ -20,7 +20,6 @@ use headtime_units::Nanos;
 
 /// More than any positioning of the mechanism takes: the longest arm time with settle, and one
 /// revolution.
-#[must_use]
 pub fn worst_positioning<V: Variation>(mechanism: &Mechanism<V>) -> Nanos {
     let seek = mechanism.seek_curve().longest() + mechanism.variation().seek_residual_bound();
     // The period in nanoseconds may have been rounded down.

@@ -15,7 +15,6 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// Attaches a loop device with sectors of `sector_bytes` to `file`; `None`, with a message,
     /// where that cannot be done.
-    #[must_use]
     pub fn on(file: &Path, sector_bytes: usize) -> Option<Self> {
         Self::attached(file, &["--sector-size", &sector_bytes.to_string()])
     }
@@ -25,7 +24,6 @@ impl LoopDevice {
     ///
     /// # Panics
     /// When losetup is not installed, or the kernel does not show the queue's settings.
-    #[must_use]
     pub fn attached(file: &Path, options: &[&str]) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: loop devices are for root only");
@@ -52,7 +50,6 @@ impl LoopDevice {
     }
 
     /// Its node, such as `/dev/loop3`.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -61,7 +58,6 @@ impl LoopDevice {
     ///
     /// # Panics
     /// When the node has a name that is not UTF-8.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).expect("nodes have plain names")
     }
@@ -70,7 +66,6 @@ impl LoopDevice {
     ///
     /// # Panics
     /// When the kernel does not show it.
-    #[must_use]
     pub fn queue(&self, file: &str) -> String {
         std::fs::read_to_string(self.queue_path(file))
             .expect("the kernel shows it")
@@ -79,7 +74,6 @@ impl LoopDevice {
     }
 
     /// The path of a file of its queue.
-    #[must_use]
     pub fn queue_path(&self, file: &str) -> PathBuf {
         Path::new("/sys/block").join(self.name()).join("queue").join(file)
     }

@@ -12,7 +12,6 @@ pub struct Nbdkit {
 }
 
 /// Returns true if nbdkit with these plugins and filters is installed; prints a message otherwise.
-#[must_use]
 pub fn installed(parts: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
@@ -42,7 +41,6 @@ impl Nbdkit {
     ///
     /// # Panics
     /// When it does not start or does not listen within a minute.
-    #[must_use]
     pub fn start(socket: &Path, arguments: &[&str]) -> Self {
         // A killed server leaves its socket in place.
         let _ = std::fs::remove_file(socket);

@@ -6,7 +6,6 @@ use std::process::{Command, Output, Stdio};
 
 /// The command `program`, without input. The system's programs come first in its search path:
 /// nbdsh needs the Python that has the module of libnbd.
-#[must_use]
 pub fn command(program: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
@@ -18,7 +17,6 @@ pub fn command(program: &str) -> Command {
 ///
 /// # Panics
 /// When it cannot be started.
-#[must_use]
 pub fn try_run(program: &str, arguments: &[&str]) -> Output {
     let output = command(program).args(arguments).output();
     output.unwrap_or_else(|error| panic!("{program}: {error}; scripts/setup.sh test installs it"))
@@ -38,7 +36,6 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Returns true if all programs are installed; prints the missing ones otherwise.
-#[must_use]
 pub fn installed(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -52,7 +49,6 @@ pub fn installed(programs: &[&str]) -> bool {
 }
 
 /// Returns true if nbdsh works; prints a message otherwise.
-#[must_use]
 pub fn has_nbdsh() -> bool {
     let works = command("nbdsh").args(["-c", "pass"]).output();
     let works = works.is_ok_and(|output| output.status.success());
@@ -66,7 +62,6 @@ pub fn has_nbdsh() -> bool {
 }
 
 /// The command that runs the Python text `script` with the export at `uri` open as `h`.
-#[must_use]
 pub fn nbdsh(uri: &str, script: &str) -> Command {
     let mut command = command("nbdsh");
     command.args(["-u", uri, "-c", script]);
@@ -74,7 +69,6 @@ pub fn nbdsh(uri: &str, script: &str) -> Command {
 }
 
 /// Returns true if the tests run as root.
-#[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -30,7 +30,6 @@ pub(crate) struct Showing {
 
 impl Showing {
     /// The progress of a characterization that may take `bound` of drive time.
-    #[must_use]
     pub(crate) fn new(bound: Nanos, quiet: bool) -> Self {
         let bar = if quiet { None } else { bar(UNITS, Remaining::Unknown) };
         Self { bar, bound, quiet, printed: None }

@@ -77,7 +77,6 @@ pub(crate) struct FigureAnswer<'a> {
 
 impl Cost {
     /// The summary of a finding and the run that ended with it.
-    #[must_use]
     pub(crate) fn of(
         finding: &Finding,
         counts: &RunCounts,
@@ -98,7 +97,6 @@ impl Cost {
 
 impl<'a> CharacterizeOutput<'a> {
     /// The summary of a finding; `profile` is its profile with its name.
-    #[must_use]
     pub(crate) fn of(
         drive: &'a str,
         finding: &'a Finding,
@@ -144,7 +142,6 @@ fn kind(verdict: &Verdict) -> &'static str {
 }
 
 /// The answer as a table, with the remarks below it.
-#[must_use]
 pub(crate) fn text(answer: &CharacterizeOutput<'_>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);

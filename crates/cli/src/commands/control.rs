@@ -31,7 +31,6 @@ pub struct ServerChoice {
 
 impl ServerChoice {
     /// Returns true if a server is named.
-    #[must_use]
     pub(crate) fn is_named(&self) -> bool {
         self.control.is_some() || self.drive.is_some() || self.config.is_some()
     }

@@ -22,14 +22,12 @@ pub struct MapInFile {
 
 impl MapInFile {
     /// The figures of `map`, which was read from `file`.
-    #[must_use]
     pub fn of(map: &Map, file: &Path) -> Self {
         Self { file: file.display().to_string(), map: MapFigures::of(map) }
     }
 }
 
 /// The lines for people.
-#[must_use]
 pub fn figures_text(map: &MapFigures) -> String {
     let mut text = format!(
         "{} map of {}, {} sectors of {} bytes\n",
@@ -111,7 +109,6 @@ fn coverage_text(of: &MatrixFigures) -> String {
 }
 
 /// The text for the file of a running server's map.
-#[must_use]
 pub fn kept_text(kept: &MapFileStatus) -> String {
     let mut text = String::new();
     match &kept.file {
@@ -146,7 +143,6 @@ pub fn kept_text(kept: &MapFileStatus) -> String {
 }
 
 /// The table of the accesses that took longer than the map's time; empty if `lines` is empty.
-#[must_use]
 pub fn exceedance_text(lines: &[Exceeded]) -> String {
     if lines.is_empty() {
         return String::new();

@@ -55,7 +55,6 @@ pub struct LiveVolume {
 
 impl LiveVolume {
     /// Returns true if its requests have deadlines: its own, or by I/O priority.
-    #[must_use]
     pub fn has_deadlines(&self) -> bool {
         self.deadline_ms.is_some() || self.total.deadline_requests > 0
     }

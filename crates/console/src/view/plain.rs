@@ -5,7 +5,6 @@ use super::Moment;
 use crate::figures::{show_ms, show_percent};
 
 /// The lines of one moment, the drive's first.
-#[must_use]
 pub fn lines(moment: &Moment) -> Vec<String> {
     let drive = &moment.drive;
     let mut first = format!(

@@ -44,7 +44,6 @@ pub(crate) struct Part {
 }
 
 /// Bars one below the other, from zero.
-#[must_use]
 pub(crate) fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
     let axis = Axis::from_zero(
         title,
@@ -93,7 +92,6 @@ pub(crate) fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
 }
 
 /// Bars of parts that add up to one, one below the other.
-#[must_use]
 pub(crate) fn stacks(rows: &[Stack], alternative: &str) -> String {
     let left = names_end(rows.iter().map(|row| row.name.as_str()));
     let right = WIDTH - 14.0 - rows.iter().map(|row| width_of(&row.words)).fold(0.0, f64::max);

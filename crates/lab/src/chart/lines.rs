@@ -50,7 +50,6 @@ impl Spot {
 }
 
 /// A plot of lines.
-#[must_use]
 pub(crate) fn lines(x: Axis, y: Axis, lines: &[Line], labels: Labels, alternative: &str) -> String {
     let longest = lines.iter().map(|line| width_of(&line.name)).fold(0.0, f64::max);
     let margin = if labels == Labels::Right { longest + 26.0 } else { 24.0 };

@@ -213,7 +213,6 @@ pub fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
 }
 
 /// The table for people: a line for each case and policy, the best of a case marked.
-#[must_use]
 pub fn summary(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let with_deadlines = comparison.cases.iter().any(|case| case.entries.iter().any(has_deadlines));

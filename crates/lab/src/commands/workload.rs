@@ -64,7 +64,6 @@ pub fn run(arguments: &WorkloadArguments) -> Result<(), Failure> {
 }
 
 /// The workloads that ship.
-#[must_use]
 pub fn listed() -> Vec<ListedWorkload> {
     let listed = BUILTINS.iter().map(|builtin| {
         let file = builtin.load().expect("the workloads that ship are read by a test");
@@ -106,7 +105,6 @@ fn show(arguments: &WorkloadShowArguments) -> Result<(), Failure> {
 }
 
 /// A workload as TOML; a trace as a description.
-#[must_use]
 pub fn text_of(choice: &WorkloadChoice) -> String {
     choice.file().map_or_else(|| choice.describe(), |file| file.to_toml())
 }

@@ -95,7 +95,6 @@ pub struct Decisive {
 impl Cell {
     /// The cells of a plan that depend on no other: those of the policies in the order of all
     /// tables (case, policy, replica), then each stream alone.
-    #[must_use]
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut cells = Vec::new();
         let mut add = |case, kind: CellKind| {
@@ -112,7 +111,6 @@ impl Cell {
     }
 
     /// The number of cells at equal load, if all others have results.
-    #[must_use]
     pub fn count_at_equal_load(plan: &Plan) -> usize {
         let closed = |case: &&Case| {
             plan.workloads[case.workload].choice.open_streams().iter().any(|open| !open)
@@ -130,7 +128,6 @@ impl Cell {
     }
 
     /// The parameters that determine it.
-    #[must_use]
     pub fn decisive(&self, plan: &Plan) -> Decisive {
         let case = &plan.cases[self.case];
         let (drive, workload) = (&plan.drives[case.drive], &plan.workloads[case.workload]);
@@ -190,7 +187,6 @@ impl Cell {
     }
 
     /// A one-line description.
-    #[must_use]
     pub fn name(&self, plan: &Plan) -> String {
         let case = &plan.cases[self.case];
         let what = match &self.kind {
@@ -207,7 +203,6 @@ impl Cell {
     }
 
     /// Requests that it runs for.
-    #[must_use]
     pub fn work(&self, plan: &Plan) -> u64 {
         plan.cases[self.case].warm_up + plan.spec.requests.value
     }

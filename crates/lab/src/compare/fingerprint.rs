@@ -7,7 +7,6 @@ use std::path::Path;
 
 /// The 64-bit FNV-1a hash (Fowler, Noll and Vo): the same on every machine and in every version of
 /// the compiler, which names of files must be.
-#[must_use]
 pub(super) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)

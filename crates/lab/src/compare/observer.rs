@@ -33,7 +33,6 @@ struct HalfMeans {
 impl<'a> Observer<'a> {
     /// Watches a run of `requests` after `warm_up`, and tells `tell` of each [`TOLD_EVERY`] of
     /// them.
-    #[must_use]
     pub(super) fn new(warm_up: u64, requests: u64, tell: &'a dyn Fn(u64)) -> Self {
         let responses = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
             .expect("the bounds are those the library takes");
@@ -53,20 +52,17 @@ impl<'a> Observer<'a> {
     }
 
     /// Requests held more than when counting began.
-    #[must_use]
     pub(super) fn backlog_growth(&self) -> i64 {
         if self.finished < self.warm_up { 0 } else { self.held - self.held_at_first }
     }
 
     /// Both halves of the requests that were to be counted, when there were enough of each.
-    #[must_use]
     pub(super) fn halves(&self) -> Option<[Half; 2]> {
         let [first, second] = &self.halves;
         Some([first.half()?, second.half()?])
     }
 
     /// Response times by [`share`], as many as the requests can tell.
-    #[must_use]
     pub(super) fn response_ms_by_share(&self) -> Vec<f64> {
         let at = |step| {
             Nanos::from_ns(self.responses.value_at_quantile(share(step)))

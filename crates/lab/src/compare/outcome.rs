@@ -150,7 +150,6 @@ pub enum CellStatus {
 
 impl CellOutcome {
     /// The reliability of the run.
-    #[must_use]
     pub fn status(&self) -> CellStatus {
         if self.ended == CellEnd::QueueFull || self.is_overloaded() {
             CellStatus::Overloaded
@@ -183,7 +182,6 @@ impl Half {
 
 impl CellStatus {
     /// The word in files.
-    #[must_use]
     pub fn written(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -192,7 +190,6 @@ impl CellStatus {
     }
 
     /// The word in tables; empty for [`CellStatus::Fine`].
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Fine => "",
@@ -206,7 +203,6 @@ impl CellStatus {
 
 impl Figures {
     /// The figures of a whole run.
-    #[must_use]
     pub fn of_run(measures: &Measures) -> Self {
         Self {
             requests: measures.requests,
@@ -225,7 +221,6 @@ impl Figures {
 
     /// The figures of one stream of a run; its means have no intervals, because batches are kept of
     /// the whole alone.
-    #[must_use]
     pub fn of_stream(stream: &StreamMeasures) -> Self {
         let figures = stream.figures();
         Self {
@@ -245,7 +240,6 @@ impl Figures {
     }
 
     /// Misses as a share of the requests with a deadline; `None` when no request had one.
-    #[must_use]
     pub fn miss_share(&self) -> Option<f64> {
         (self.deadline_requests > 0)
             .then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
@@ -265,7 +259,6 @@ fn times(count: u64, times: &Distribution) -> Times {
 }
 
 /// The shares of a drive's time by activity.
-#[must_use]
 pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTimeShares {
     let total = spent.total().as_ns().max(1) as f64;
     let share = |part: headtime_units::Nanos| rounded(part.as_ns() as f64 / total);
@@ -281,25 +274,21 @@ pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTimeShares {
 
 /// The `step`-th of the shares at which response times are kept: ten to each "nine", so that tails
 /// are as detailed as middles. 0, 0.21, 0.37 … 0.9 … 0.99 ….
-#[must_use]
 pub(super) fn share(step: usize) -> f64 {
     1.0 - libm::pow(10.0, -nines(step))
 }
 
 /// The same share counted in nines: 1 for 90 %, 2 for 99 %.
-#[must_use]
 pub(super) fn nines(step: usize) -> f64 {
     step as f64 / 10.0
 }
 
 /// Steps of [`share`] that so many requests can tell: ten of them lie beyond the last one.
-#[must_use]
 pub(super) fn steps(requests: u64) -> usize {
     (0..=MAX_STEPS).take_while(|step| (1.0 - share(*step)) * requests as f64 >= 9.999).count()
 }
 
 /// A number with six significant digits.
-#[must_use]
 pub(crate) fn rounded(value: f64) -> f64 {
     // A number written with six digits reads back as a number.
     format!("{value:.5e}").parse().unwrap_or(value)

@@ -209,7 +209,6 @@ impl Plan {
     }
 
     /// A one-line description of `case`.
-    #[must_use]
     pub fn name(&self, case: &Case) -> String {
         let depth = case.depth.map_or_else(String::new, |depth| format!(", depth {depth}"));
         format!("{}, {}{depth}", self.drives[case.drive].text, self.workloads[case.workload].name)
@@ -261,7 +260,6 @@ impl Plan {
     }
 
     /// By what a policy of the plan believes, in a word.
-    #[must_use]
     pub fn belief(&self, policy: usize) -> &str {
         self.policies[policy].belief.map_or(TRUTH, |belief| &self.beliefs[belief].text)
     }

@@ -19,7 +19,6 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Nothing of `cells` is done yet; once `stop` is raised, nothing more will be.
-    #[must_use]
     pub(super) fn new(cells: usize, stop: Stop) -> Self {
         Self {
             bar: bar(0, Remaining::Shown),

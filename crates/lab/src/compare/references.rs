@@ -65,7 +65,6 @@ impl References {
 
 /// The cells at equal load, by the results of [`Cell::all`]: those of all policies whose own cells
 /// have results.
-#[must_use]
 pub fn cells_at_equal_load(plan: &Plan, results: &[(Cell, CellResult)]) -> Vec<Cell> {
     let references = References::new(results.iter().map(|(cell, result)| (cell, result)));
     let mut runs: HashMap<(usize, u64), Vec<(usize, CellOutcome)>> = HashMap::new();

@@ -46,7 +46,6 @@ pub struct Entry {
 
 impl Comparison {
     /// Puts the results of all cells in their places, in the order of [`Cell::all`].
-    #[must_use]
     pub fn new(plan: Plan, results: Vec<(Cell, CellResult)>) -> Self {
         let mut cases: Vec<CaseResult> = plan
             .cases
@@ -91,13 +90,11 @@ impl Comparison {
     }
 
     /// The results of a case's baseline, if it ran.
-    #[must_use]
     pub fn baseline<'a>(&self, case: &'a CaseResult) -> Option<&'a Entry> {
         case.entries.iter().find(|entry| entry.policy == self.plan.baseline)
     }
 
     /// The best policies of a case by `metric`, as indices of the plan's policies.
-    #[must_use]
     pub fn best(&self, case: &CaseResult, metric: &Metric) -> Option<Best> {
         // An overloaded policy can be best only if all are overloaded.
         let keeps_up = |entry: &Entry| entry.status() < CellStatus::Overloaded;
@@ -119,7 +116,6 @@ impl Comparison {
     }
 
     /// A sentence about the intervals of the figures.
-    #[must_use]
     pub fn intervals(&self) -> String {
         match self.plan.spec.replicas.value {
             1 => "95 % intervals of means come from batches of one run (batch means); percentiles \
@@ -136,7 +132,6 @@ impl Comparison {
     }
 
     /// Everything, as it stands in `results.json`.
-    #[must_use]
     pub fn answer(&self) -> CompareOutput<'_> {
         CompareOutput {
             version: env!("CARGO_PKG_VERSION"),
@@ -214,7 +209,6 @@ impl Comparison {
     }
 
     /// One line for each cell and stream, the total of a cell first.
-    #[must_use]
     pub fn lines(&self) -> Vec<Line<'_>> {
         let mut lines = Vec::new();
         for case in &self.cases {
@@ -309,13 +303,11 @@ impl CaseResult {
 
 impl Entry {
     /// The outcomes, `None` where there is none.
-    #[must_use]
     pub fn outcomes(&self) -> Vec<Option<&CellOutcome>> {
         self.replicas.iter().map(|replica| replica.as_ref().ok()).collect()
     }
 
     /// The worst that any replica says.
-    #[must_use]
     pub fn status(&self) -> CellStatus {
         worst_status(&self.outcomes())
     }

@@ -252,7 +252,6 @@ impl CompareSpec {
 
     /// The command that repeats the comparison, without what changes no figure: threads, folder,
     /// form of output.
-    #[must_use]
     pub fn command(&self) -> String {
         let mut parts = vec!["headtime compare".to_string()];
         parts.push(format!("--policies {}", joined(&self.policies)));
@@ -333,7 +332,6 @@ impl Locating<'_> {
 /// after `sptf-expected:ageing_power=0` the piece `two_from_requests=1` is the next setting,
 /// because it has a `=` and no name before it. After `array:` no comma splits, because the members
 /// follow.
-#[must_use]
 pub fn split_names(text: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
@@ -351,7 +349,6 @@ pub fn split_names(text: &str) -> Vec<String> {
 }
 
 /// A word for the shell, in quotes where it needs them.
-#[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -182,7 +182,6 @@ impl Metric {
     ///
     /// # Panics
     /// When there is none: the name is a constant of the program.
-    #[must_use]
     pub fn named(key: &str) -> &'static Self {
         METRICS
             .iter()
@@ -192,7 +191,6 @@ impl Metric {
 
     /// The mean over the replicas; `None` if none of them has the figure, or if some ran without
     /// it, as at equal load under an overloaded policy: the others are the fortunate ones.
-    #[must_use]
     pub fn estimate(&self, replicas: &[Option<&Figures>]) -> Option<Estimated> {
         let known: Vec<(&Figures, f64)> = replicas
             .iter()
@@ -215,7 +213,6 @@ impl Metric {
 
     /// The difference of `replicas` from those of the baseline, in pairs; `None` if there is
     /// nothing to compare.
-    #[must_use]
     pub fn difference(
         &self,
         replicas: &[Option<&Figures>],
@@ -250,7 +247,6 @@ impl Metric {
     }
 
     /// The figure with its interval, without the unit.
-    #[must_use]
     pub fn text(&self, estimated: Estimated) -> String {
         let value = (self.show)(estimated.value);
         match estimated.half_width {
@@ -264,7 +260,6 @@ impl Metric {
 
     /// A difference as text: in percent of the other's figure with its interval, or in percentage
     /// points of a share.
-    #[must_use]
     pub fn difference_text(&self, difference: &PairedDifference) -> String {
         let (shown, unit) = match difference.share {
             _ if self.is_share => (difference.by, "points"),
@@ -287,7 +282,6 @@ impl Metric {
     }
 
     /// Returns true if the first figure is better than the second.
-    #[must_use]
     pub fn better(&self, one: f64, other: f64) -> bool {
         if self.more { one > other } else { one < other }
     }
@@ -306,7 +300,6 @@ pub struct PairedDifference {
 
 impl PairedDifference {
     /// Returns true if the interval excludes zero; `None` without an interval.
-    #[must_use]
     pub fn is_sure(&self) -> Option<bool> {
         self.by.half_width.map(|half_width| self.by.value.abs() > half_width)
     }
@@ -325,13 +318,11 @@ pub struct Best {
 
 impl Best {
     /// Returns true if some policy is significantly worse than the leader.
-    #[must_use]
     pub fn tells_apart(&self) -> bool {
         self.places.len() < self.of
     }
 
     /// Returns true if there are several and none differs significantly from the leader.
-    #[must_use]
     pub fn all_alike(&self) -> bool {
         self.of > 1 && !self.tells_apart()
     }
@@ -348,7 +339,6 @@ pub struct RankedPolicy<'a> {
 }
 
 /// The best of the eligible policies by `metric`; `None` if no policy has the figure.
-#[must_use]
 pub fn best(metric: &Metric, candidates: &[RankedPolicy<'_>]) -> Option<Best> {
     let known: Vec<(&RankedPolicy<'_>, Estimated)> = candidates
         .iter()
@@ -375,13 +365,11 @@ pub fn best(metric: &Metric, candidates: &[RankedPolicy<'_>]) -> Option<Best> {
 }
 
 /// The figures of all requests of each replica, for [`Metric::estimate`].
-#[must_use]
 pub fn totals<'a>(outcomes: &[Option<&'a CellOutcome>]) -> Vec<Option<&'a Figures>> {
     outcomes.iter().map(|outcome| outcome.map(|outcome| &outcome.total)).collect()
 }
 
 /// The worst that any replica says.
-#[must_use]
 pub fn worst_status(outcomes: &[Option<&CellOutcome>]) -> CellStatus {
     let status =
         |outcome: &Option<&CellOutcome>| outcome.map_or(CellStatus::Failed, |it| it.status());
@@ -400,7 +388,6 @@ fn half_width_of_progress(figures: &Figures) -> Option<f64> {
 }
 
 /// A rate with about three significant digits.
-#[must_use]
 pub fn show_rate(rate: f64) -> String {
     match rate.abs() {
         size if size >= 100.0 => format!("{rate:.0}"),

@@ -94,19 +94,16 @@ impl Store {
     }
 
     /// The folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The build of the program.
-    #[must_use]
     pub fn build(&self) -> &str {
         &self.build
     }
 
     /// The stored state of the cell with these decisive parameters.
-    #[must_use]
     pub fn find(&self, decisive: &Decisive) -> Found {
         let path = self.cells.join(name(decisive));
         match fs::read_to_string(&path) {

@@ -55,7 +55,6 @@ struct CellAnswer {
 
 impl Sweep {
     /// Finds the cells that the folder has already.
-    #[must_use]
     pub fn new(plan: Plan, store: Store) -> Self {
         let cells = Cell::all(&plan);
         let (results, missing) = (Vec::new(), BTreeMap::new());
@@ -114,7 +113,6 @@ impl Sweep {
     }
 
     /// Cells of this stage with results, and all of them.
-    #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         (self.cells.len() - self.missing.len(), self.cells.len())
     }

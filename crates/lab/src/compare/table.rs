@@ -162,7 +162,6 @@ pub const ALL_STREAMS: &str = "total";
 
 impl CellValue {
     /// As text; empty where there is nothing.
-    #[must_use]
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone().unwrap_or_default(),

@@ -74,7 +74,6 @@ impl Plan {
     }
 
     /// The volumes in the report; `starts` are their first bytes on the drive, by name.
-    #[must_use]
     pub fn volumes(&self, starts: &[(String, u64)]) -> Vec<VolumePlan> {
         let volume = |load: &VolumeLoad| VolumePlan {
             name: load.volume.to_string(),
@@ -92,7 +91,6 @@ impl Plan {
 
     /// The maximum of bytes that the loads write in `seconds`, for which the file system must have
     /// room. A random load is assumed to have 500 requests a second, more than any drive serves.
-    #[must_use]
     pub fn bytes_written(&self, seconds: f64) -> u64 {
         let of_one = |load: &VolumeLoad| {
             let per_second =

@@ -160,7 +160,6 @@ impl Drop for Fio {
 const GRACE: Duration = Duration::from_secs(15);
 
 /// fio's job file for `targets`.
-#[must_use]
 pub fn job_file(targets: &[(VolumeLoad, NbdUri)], duration: Duration, seed: u64) -> String {
     let mut text = format!(
         "[global]\nioengine=nbd\nthread=1\ntime_based=1\nruntime={}ms\nrandseed={seed}\n\

@@ -54,7 +54,6 @@ pub enum Pattern {
 
 impl VolumeLoad {
     /// A one-line description: `random 8 KiB, 70 % reads, 32 at once`.
-    #[must_use]
     pub fn describe(&self) -> String {
         let pattern = match self.pattern {
             Pattern::Sequential => "sequential",
@@ -93,13 +92,11 @@ pub enum Generator {
 impl Generator {
     /// fio where it is installed and can speak NBD, otherwise the built-in generator with the
     /// reason.
-    #[must_use]
     pub fn find() -> Self {
         fio::find().map_or_else(|reason| Self::BuiltIn { reason }, |version| Self::Fio { version })
     }
 
     /// The name in the report.
-    #[must_use]
     pub fn source(&self) -> LoadSource {
         match self {
             Self::Fio { version } => {

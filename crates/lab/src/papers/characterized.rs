@@ -59,7 +59,6 @@ impl Characterized {
     }
 
     /// The self-check in a sentence, for notes.
-    #[must_use]
     pub(crate) fn words(&self) -> String {
         let SelfCheck { reads, within_50_us, within_150_us, turn_missed, .. } = self.check;
         format!(

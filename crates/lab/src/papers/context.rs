@@ -56,44 +56,37 @@ type Outcomes<P> = Mutex<Vec<Option<Result<<P as PointOfWork>::Outcome, Experime
 
 impl<'a> Context<'a> {
     /// A context with at least one thread; `scale` is the share of the full number of requests.
-    #[must_use]
     pub fn new(seed: u64, scale: f64, threads: usize, progress: &'a dyn Progress) -> Self {
         Self { seed, scale, threads: threads.max(1), progress }
     }
 
     /// The same with another seed.
-    #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
         Self { seed, ..*self }
     }
 
     /// The seed of instances and workloads.
-    #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// The share of the full number of requests.
-    #[must_use]
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
     /// The number of requests for `requests` at full scale; at least 100.
-    #[must_use]
     pub fn requests(&self, full: u64) -> u64 {
         ((full as f64 * self.scale) as u64).max(100)
     }
 
     /// The largest of what a run showed: a figure of the run itself at full scale, and in a shorter
     /// run no bound on what the full one shows.
-    #[must_use]
     pub fn maximum(&self, value: f64) -> Measured {
         if self.scale >= 1.0 { Measured::exact(value) } else { Measured::maximum_so_far(value) }
     }
 
     /// The smallest of what a run showed, as [`Context::maximum`].
-    #[must_use]
     pub fn minimum(&self, value: f64) -> Measured {
         let Measured { interval, .. } = self.maximum(-value);
         Measured { value, interval: interval.map(|(low, high)| (-high, -low)) }

@@ -12,7 +12,6 @@ pub struct Estimated {
 
 impl Estimated {
     /// A value with its half-width, if there is one.
-    #[must_use]
     pub const fn new(value: f64, half_width: Option<f64>) -> Self {
         Self { value, half_width }
     }
@@ -22,7 +21,6 @@ impl Estimated {
     ///
     /// # Panics
     /// Without a run.
-    #[must_use]
     pub fn of_runs(values: &[f64]) -> Self {
         assert!(!values.is_empty(), "a mean of no run is none");
         let count = values.len() as f64;
@@ -39,7 +37,6 @@ impl Estimated {
 
     /// This over `other`. The two are taken as independent; where they come from one stream of
     /// requests they lean the same way, and the true interval is narrower than the one given.
-    #[must_use]
     pub fn over(self, other: Self) -> Self {
         let value = self.value / other.value;
         let relative = |of: Self| of.half_width.map(|half_width| half_width / of.value);
@@ -50,7 +47,6 @@ impl Estimated {
     }
 
     /// The sum of two independent figures.
-    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let half_width =
             self.half_width.zip(other.half_width).map(|(mine, theirs)| libm::hypot(mine, theirs));
@@ -58,7 +54,6 @@ impl Estimated {
     }
 
     /// The gain of this over `other`: their ratio less one. 13 % more is +0.13.
-    #[must_use]
     pub fn gain(self, other: Self) -> Self {
         let ratio = self.over(other);
         Self { value: ratio.value - 1.0, half_width: ratio.half_width }
@@ -66,7 +61,6 @@ impl Estimated {
 
     /// The position of this value between `none` (0) and `all` (1). Intervals are combined as if
     /// the three were independent.
-    #[must_use]
     pub fn share_of_way(self, none: Self, all: Self) -> Self {
         let way = all.value - none.value;
         let value = (self.value - none.value) / way;
@@ -79,7 +73,6 @@ impl Estimated {
     }
 
     /// The same in another unit, `factor` of which make one of this.
-    #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self {
             value: self.value * factor,
@@ -88,13 +81,11 @@ impl Estimated {
     }
 
     /// The lower end of the interval.
-    #[must_use]
     pub fn low(self) -> Option<f64> {
         self.half_width.map(|half_width| self.value - half_width)
     }
 
     /// The upper end of the interval.
-    #[must_use]
     pub fn high(self) -> Option<f64> {
         self.half_width.map(|half_width| self.value + half_width)
     }

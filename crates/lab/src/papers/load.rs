@@ -90,7 +90,6 @@ pub(crate) const HOST_JITTER_US: f64 = 14.0;
 
 impl UnitOf {
     /// The text in row names.
-    #[must_use]
     pub(crate) fn words(self) -> String {
         match self {
             Self::Nominal => "no noise".to_string(),
@@ -133,7 +132,6 @@ impl UnitOf {
 
 impl ExperimentModel {
     /// The text in row names.
-    #[must_use]
     pub(crate) fn words(self) -> String {
         match self {
             Self::Truth => "oracle".to_string(),
@@ -166,7 +164,6 @@ impl ExperimentModel {
 impl Load {
     /// A policy with full knowledge on a nominal instance, with the policy's own limit of commands
     /// at the drive.
-    #[must_use]
     pub(crate) fn new(
         drive: &'static str,
         policy: impl Into<String>,
@@ -187,26 +184,22 @@ impl Load {
     }
 
     /// The same with so many commands at the drive.
-    #[must_use]
     pub(crate) fn outstanding(self, commands: usize) -> Self {
         Self { outstanding: Some(commands), ..self }
     }
 
     /// The same on another instance of the model.
-    #[must_use]
     pub(crate) fn on(self, unit: UnitOf) -> Self {
         Self { unit, ..self }
     }
 
     /// The same with other knowledge.
-    #[must_use]
     pub(crate) fn knowing(self, model_source: ExperimentModel) -> Self {
         Self { model_source, ..self }
     }
 
     /// Everything in the drive's own queue, which takes as many commands as are held and serves
     /// them by shortest positioning time.
-    #[must_use]
     pub(crate) fn firmware(drive: &'static str, queue: u32, requests: u64) -> Self {
         Self::new(drive, format!("firmware:depth={queue}"), queue, requests)
             .outstanding(queue as usize)
@@ -271,7 +264,6 @@ impl PointOfWork for Load {
 }
 
 /// Requests a second, with their interval.
-#[must_use]
 pub(crate) fn iops(measures: &Measures) -> Estimated {
     Estimated::new(measures.iops, measures.confidence.iops)
 }

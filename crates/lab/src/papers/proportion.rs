@@ -6,7 +6,6 @@
 ///
 /// # Panics
 /// With more events than trials, or without a trial.
-#[must_use]
 pub fn clopper_pearson(events: u64, trials: u64) -> (f64, f64) {
     assert!(trials > 0 && events <= trials, "{events} of {trials} events are no proportion");
     let (k, n) = (events as f64, trials as f64);

@@ -159,7 +159,6 @@ pub struct Point {
 
 impl Findings {
     /// Findings without rows and panels yet.
-    #[must_use]
     pub fn new(parameters: Vec<FixedParameter>, notes: Vec<String>, plot: Plot) -> Self {
         Self { parameters, notes, plot, rows: Vec::new() }
     }
@@ -177,7 +176,6 @@ impl Findings {
 
 impl Plot {
     /// A plot without panels yet.
-    #[must_use]
     pub fn new(x_label: &'static str, y_label: &'static str, x_axis: Axis) -> Self {
         Self { x_label, y_label, x_axis, panels: Vec::new() }
     }
@@ -185,13 +183,11 @@ impl Plot {
 
 impl Series {
     /// A line that was measured here.
-    #[must_use]
     pub fn measured(name: impl Into<String>, points: Vec<Point>) -> Self {
         Self { name: name.into(), published: false, points }
     }
 
     /// A line that was published.
-    #[must_use]
     pub fn published(name: impl Into<String>, points: Vec<Point>) -> Self {
         Self { name: name.into(), published: true, points }
     }
@@ -199,7 +195,6 @@ impl Series {
 
 impl Row {
     /// A figure with its verdict. `why_not` is the sentence for when it is not reproduced.
-    #[must_use]
     pub fn new(what: impl Into<String>, unit: &'static str, judged: Judged, why_not: &str) -> Self {
         let reason = judged.sentence(why_not);
         Self {
@@ -211,7 +206,6 @@ impl Row {
     }
 
     /// A figure without a published counterpart, and the reason for it.
-    #[must_use]
     pub fn unpublished(
         what: impl Into<String>,
         measured: impl Into<Measured>,
@@ -223,7 +217,6 @@ impl Row {
     }
 
     /// A published figure that no run can confirm or refute, and why.
-    #[must_use]
     pub fn not_judged(
         what: impl Into<String>,
         published: Published,
@@ -235,7 +228,6 @@ impl Row {
     }
 
     /// A published figure that cannot be run, and why.
-    #[must_use]
     pub fn not_run(
         what: impl Into<String>,
         published: Published,
@@ -268,19 +260,16 @@ impl Row {
     }
 
     /// True if the figure is reproduced, `None` if there is nothing to compare.
-    #[must_use]
     pub fn holds(&self) -> Option<bool> {
         self.verdict.map(|verdict| verdict == RowVerdict::Reproduced)
     }
 
     /// The verdict in tables.
-    #[must_use]
     pub fn verdict_text(&self) -> &'static str {
         self.verdict.map_or("–", RowVerdict::words)
     }
 
     /// The measured figure with its interval as text; "–" if there is none.
-    #[must_use]
     pub fn measured_text(&self) -> String {
         let Some(value) = self.measured else { return "–".to_string() };
         // As many digits as three significant ones take.
@@ -332,7 +321,6 @@ impl Row {
 
 impl Published {
     /// As text; "–" for nothing.
-    #[must_use]
     pub fn text(&self) -> String {
         match self {
             Self::Nothing => "–".to_string(),
@@ -359,7 +347,6 @@ impl Serialize for Published {
 
 impl Point {
     /// A point of a figure.
-    #[must_use]
     pub fn of(x: f64, y: impl Into<Measured>) -> Self {
         let y = y.into();
         let (low, high) = y.interval.unzip();
@@ -368,7 +355,6 @@ impl Point {
     }
 
     /// A published point.
-    #[must_use]
     pub const fn published(x: f64, y: f64) -> Self {
         Self { x, y, low: None, high: None }
     }
@@ -376,7 +362,6 @@ impl Point {
 
 impl FixedParameter {
     /// A parameter with its value as text.
-    #[must_use]
     pub fn new(name: &'static str, value: impl Into<String>) -> Self {
         Self { name, value: value.into() }
     }

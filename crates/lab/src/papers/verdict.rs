@@ -54,7 +54,6 @@ pub struct Judged {
 
 impl RowVerdict {
     /// The words in tables and JSON.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
@@ -87,14 +86,12 @@ impl From<Estimated> for Measured {
 
 impl Measured {
     /// A figure that is no sample of anything, such as a size or a count of this very run.
-    #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self { value, interval: Some((value, value)) }
     }
 
     /// The largest of what a run showed, as a statement about longer runs: no less, and no bound
     /// above.
-    #[must_use]
     pub const fn maximum_so_far(value: f64) -> Self {
         Self { value, interval: Some((value, f64::INFINITY)) }
     }
@@ -104,7 +101,6 @@ impl Measured {
     ///
     /// # Panics
     /// With more events than trials, or without a trial.
-    #[must_use]
     pub fn proportion(events: u64, trials: u64) -> Self {
         Self {
             value: events as f64 / trials as f64,
@@ -113,7 +109,6 @@ impl Measured {
     }
 
     /// The same in another unit, `factor` of which make one of this; positive.
-    #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self {
             value: self.value * factor,
@@ -124,7 +119,6 @@ impl Measured {
 
 impl Judged {
     /// A published effect, which `tolerance` (in its unit) surrounds on both sides.
-    #[must_use]
     pub fn effect(
         published: f64,
         measured: impl Into<Measured>,
@@ -136,7 +130,6 @@ impl Judged {
     }
 
     /// A published equality or absence in words, such as "identical": an effect of 0.
-    #[must_use]
     pub fn none(
         published: &'static str,
         measured: impl Into<Measured>,
@@ -147,7 +140,6 @@ impl Judged {
     }
 
     /// A published range, extended by `tolerance` (in its unit) at both ends.
-    #[must_use]
     pub fn between(
         (least, most): (f64, f64),
         measured: impl Into<Measured>,
@@ -167,7 +159,6 @@ impl Judged {
 
     /// "At most `limit`", judged by the upper end of the interval. `reason` says where the limit
     /// comes from.
-    #[must_use]
     pub fn at_most(limit: f64, measured: impl Into<Measured>, reason: &str) -> Self {
         let measured = measured.into();
         Self {
@@ -181,7 +172,6 @@ impl Judged {
 
     /// "At least `limit`", judged by the lower end of the interval. `reason` says where the limit
     /// comes from.
-    #[must_use]
     pub fn at_least(limit: f64, measured: impl Into<Measured>, reason: &str) -> Self {
         let measured = measured.into();
         Self {
@@ -195,26 +185,22 @@ impl Judged {
 
     /// "One is above the other", by the difference or gain between them. A gain below `smallest`
     /// is none; `reason` says why it is so large or small.
-    #[must_use]
     pub fn ordering(gain: impl Into<Measured>, smallest: f64, reason: &str) -> Self {
         Self::at_least(smallest, gain, reason).published(Published::Shape("above 0"))
     }
 
     /// The same with the publication in other words.
-    #[must_use]
     pub fn published(self, published: Published) -> Self {
         Self { published, ..self }
     }
 
     /// The same as a target of the project: nothing is published.
-    #[must_use]
     pub fn target(self) -> Self {
         self.published(Published::Nothing)
     }
 
     /// The sentence beside the verdict: for a figure that is not reproduced its distance and
     /// `why_not`, for an inconclusive one what is missing.
-    #[must_use]
     pub fn sentence(&self, why_not: &str) -> Option<String> {
         match (self.verdict, self.measured.interval) {
             (RowVerdict::Reproduced, _) => None,

@@ -9,7 +9,6 @@ use crate::chart;
 use headtime_console::figures::{DiskTimeShares, VolumeTotals, show_bytes, show_ms, show_percent};
 
 /// The whole page.
-#[must_use]
 pub fn page(report: &DemoReport) -> String {
     let content = html! {
         (header(report))

@@ -139,7 +139,6 @@ pub struct ClientFigures {
 
 impl DemoReport {
     /// Warnings about the figures, each a sentence without its full stop.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let late = self
             .runs

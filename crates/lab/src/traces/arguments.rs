@@ -77,7 +77,6 @@ pub struct ReplayArguments {
 
 impl TraceArguments {
     /// The options, without a replay.
-    #[must_use]
     pub fn options(&self) -> TraceOptions {
         TraceOptions {
             format: self.format,
@@ -101,7 +100,6 @@ impl TraceArguments {
     }
 
     /// The options with a replay; `deadline` is the time from a request's arrival to its deadline.
-    #[must_use]
     pub fn replaying(&self, replay: &ReplayArguments, deadline: Option<Nanos>) -> TraceOptions {
         let replay_options =
             ReplayOptions { replay: replay.replay, streams: replay.streams.streams(), deadline };
@@ -109,7 +107,6 @@ impl TraceArguments {
     }
 
     /// The options with a mapping of addresses, without a replay.
-    #[must_use]
     pub fn placing(&self, placing: &PlacingArguments) -> TraceOptions {
         TraceOptions {
             remap: placing.remap.remap(),
@@ -143,7 +140,6 @@ pub enum RemapName {
 
 impl RemapName {
     /// The value that it names.
-    #[must_use]
     pub fn remap(self) -> Remap {
         match self {
             Self::None => Remap::None,
@@ -167,7 +163,6 @@ pub enum StreamsName {
 
 impl StreamsName {
     /// The value that it names.
-    #[must_use]
     pub fn streams(self) -> Streams {
         match self {
             Self::One => Streams::One,
@@ -179,7 +174,6 @@ impl StreamsName {
 
 impl TraceOptions {
     /// The options of a workload that is a trace: its addresses wrap around the drive.
-    #[must_use]
     pub fn wrapped() -> Self {
         Self { remap: Remap::Wrap, ..Self::default() }
     }

@@ -185,7 +185,6 @@ impl Census {
     }
 
     /// The figures so far.
-    #[must_use]
     pub fn figures(&self) -> Figures {
         let duration_s = self.last.map_or(0.0, Instant::as_secs_f64);
         let device = |(device, known): (&u32, &Device)| {

@@ -133,13 +133,11 @@ impl TraceChoice {
     }
 
     /// The format.
-    #[must_use]
     pub fn format(&self) -> &'static Format {
         self.format
     }
 
     /// The mapping of its addresses and the timing of its requests, in words.
-    #[must_use]
     pub fn placing(&self) -> String {
         let places = match self.options.remap {
             Remap::None => "addresses as recorded",
@@ -155,19 +153,16 @@ impl TraceChoice {
     }
 
     /// The timing of its requests.
-    #[must_use]
     pub fn replay(&self) -> Replay {
         self.options.replay.replay
     }
 
     /// The evidence for the format; `None` if it was given.
-    #[must_use]
     pub fn detection(&self) -> Option<Detection> {
         self.detection
     }
 
     /// The files, as they are called in messages.
-    #[must_use]
     pub fn name(&self) -> String {
         names(&self.paths)
     }

@@ -130,13 +130,11 @@ impl TraceReport {
     }
 
     /// The counts that the pipeline adds to.
-    #[must_use]
     pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 
     /// The numbers so far.
-    #[must_use]
     pub fn summary(&self) -> TraceSummary {
         let counts = &self.counts;
         TraceSummary {
@@ -174,7 +172,6 @@ impl TraceReport {
     }
 
     /// Notes, a sentence each; empty if every record was replayed unchanged.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let summary = self.summary();
         let note =

@@ -149,13 +149,11 @@ impl WorkloadChoice {
     }
 
     /// Short, for tables and plots.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// One line: what it is for, its streams, and what of a foreign file is left out.
-    #[must_use]
     pub fn describe(&self) -> String {
         match &self.what {
             What::Streams(file) => {
@@ -183,7 +181,6 @@ impl WorkloadChoice {
     }
 
     /// The options of a fio job file that are ignored or approximated, each with its line.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         match &self.what {
             What::Streams(file) => &file.notes,
@@ -192,13 +189,11 @@ impl WorkloadChoice {
     }
 
     /// The crc32c of everything that decides the requests but drive, seed and depth.
-    #[must_use]
     pub fn fingerprint(&self) -> u32 {
         self.fingerprint
     }
 
     /// Returns true if the queue depth is a parameter.
-    #[must_use]
     pub fn takes_depth(&self) -> bool {
         match &self.what {
             What::Streams(file) => file.takes_depth(),
@@ -208,7 +203,6 @@ impl WorkloadChoice {
 
     /// For each stream, in the order of `Ask::stream`: true if its requests arrive whether or not
     /// others are complete.
-    #[must_use]
     pub fn open_streams(&self) -> Vec<bool> {
         match &self.what {
             What::Streams(file) => {
@@ -283,7 +277,6 @@ impl WorkloadChoice {
     }
 
     /// Name and class of each stream, in the order of `Ask::stream`.
-    #[must_use]
     pub fn streams(&self) -> Vec<StreamLabel> {
         match &self.what {
             What::Streams(file) => {
@@ -300,7 +293,6 @@ impl WorkloadChoice {
     }
 
     /// The streams, unless it is a trace.
-    #[must_use]
     pub fn file(&self) -> Option<&WorkloadFile> {
         match &self.what {
             What::Streams(file) => Some(file),

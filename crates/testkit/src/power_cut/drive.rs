@@ -87,7 +87,6 @@ struct PowerCutBackend {
 impl PowerCutDrive {
     /// A drive with these sectors: 4 KiB physical blocks, 32 commands at once, force unit access,
     /// no history, no faults, seed 0.
-    #[must_use]
     pub fn new(platter: Platter) -> Self {
         Self {
             physical_block: platter.sector_size().bytes().max(4096),
@@ -244,14 +243,12 @@ impl PowerSwitch {
     }
 
     /// The moment it is now: how many events there were.
-    #[must_use]
     pub fn moment(&self) -> usize {
         self.shared.state().events
     }
 
     /// Everything so far; `None` when the drive was not made to [`record`](PowerCutDrive::record)
     /// it.
-    #[must_use]
     pub fn history(&self) -> Option<History> {
         self.shared.state().history.clone()
     }

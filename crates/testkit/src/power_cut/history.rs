@@ -72,13 +72,11 @@ pub struct EveryPlatter {
 
 impl History {
     /// The events so far. The moment `n` is after the first `n` of them.
-    #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
     /// A cutter at the moment 0.
-    #[must_use]
     pub fn cutter(&self) -> Cutter<'_> {
         Cutter {
             history: self,
@@ -110,7 +108,6 @@ impl History {
 
     /// The events up to `moment` that concern the sectors of `extent`, and all flushes, one a line:
     /// the story of a sector that should not hold what it does.
-    #[must_use]
     pub fn story(&self, extent: Extent, moment: usize) -> String {
         let concerned: BTreeSet<CommandId> = self
             .events
@@ -171,7 +168,6 @@ impl Cutter<'_> {
     /// Everything that may be found when the power fails at this moment and leaves all sectors
     /// readable: any of its contents for each sector, independently. No platter comes twice. Grows
     /// exponentially: ask [`EveryPlatter::size`] first.
-    #[must_use]
     pub fn every_cut(&self) -> EveryPlatter {
         let settled =
             |lba| self.cache.settled.read(Extent::from_numbers(lba, 1)).unwrap_or_default();
@@ -207,7 +203,6 @@ impl Cutter<'_> {
 
     /// The physical blocks with something unsettled in them: each may be the one that the head is
     /// on.
-    #[must_use]
     pub fn exposed(&self) -> Vec<Extent> {
         exposed_blocks(&self.cache, self.history.physical_sectors)
     }
@@ -215,7 +210,6 @@ impl Cutter<'_> {
 
 impl EveryPlatter {
     /// The number of outcomes; `u64::MAX` also if there are more.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.choices
             .iter()

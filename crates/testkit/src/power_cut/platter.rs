@@ -30,19 +30,16 @@ pub struct Unreadable {
 
 impl Platter {
     /// A platter of zeroes.
-    #[must_use]
     pub fn blank(sector: SectorSize, capacity: Sectors) -> Self {
         Self { sector, capacity, chunks: BTreeMap::new(), unreadable: BTreeSet::new() }
     }
 
     /// The size of a logical sector.
-    #[must_use]
     pub fn sector_size(&self) -> SectorSize {
         self.sector
     }
 
     /// Its size in logical sectors.
-    #[must_use]
     pub fn capacity(&self) -> Sectors {
         self.capacity
     }

@@ -42,7 +42,6 @@ pub fn draw(map: &Map, first: Lba, end: Lba) -> anyhow::Result<String> {
 
 /// From the first place that is known to the end of the last: of a compact map the whole drive, of
 /// a matrix the cells that were seen.
-#[must_use]
 pub fn known_region(map: &Map) -> (u64, u64) {
     let capacity = map.drive().capacity.get();
     let Map::Matrix(matrix) = map else { return (0, capacity) };

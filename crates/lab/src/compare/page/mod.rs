@@ -21,7 +21,6 @@ use crate::chart;
 use crate::report;
 
 /// The page.
-#[must_use]
 pub fn page(comparison: &Comparison) -> String {
     let view = View::new(comparison);
     let headline = findings::headline(&view);
@@ -40,7 +39,6 @@ pub fn page(comparison: &Comparison) -> String {
 }
 
 /// Why a combination is not there, in a sentence without its full stop.
-#[must_use]
 pub fn left_out(left_out: &LeftOut) -> String {
     let mut what: Vec<String> = left_out.policy.iter().cloned().collect();
     what.push(left_out.drive.clone());

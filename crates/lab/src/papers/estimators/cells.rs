@@ -54,7 +54,6 @@ pub(crate) enum CellTime {
 
 impl CellTime {
     /// The text in row names.
-    #[must_use]
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Mean => "mean time of each pair",

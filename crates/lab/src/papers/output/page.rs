@@ -8,7 +8,6 @@ use crate::papers::{Report, Row, RowVerdict};
 use crate::report::page::{self};
 
 /// The page of `report`.
-#[must_use]
 pub fn page(report: &Report) -> String {
     let title = format!("{}: {}", report.id, report.title);
     let content = html! {

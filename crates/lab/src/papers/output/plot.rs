@@ -8,7 +8,6 @@ use crate::chart::{self, Line, Spot, sheet};
 use crate::papers::report::{Axis, Panel, Plot, Report, Series};
 
 /// The plot of `report`, for a page.
-#[must_use]
 pub fn plot(report: &Report) -> String {
     let plot = &report.plot;
     let names = names(plot);
