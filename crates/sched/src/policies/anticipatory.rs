@@ -87,30 +87,21 @@ const WRITE_EXPIRE: Parameter = Parameter {
     name: "write_expire_ms",
     summary: "the same for other writes",
     default: 250.0,
-    min: 1.0,
-    max: 600_000.0,
-    whole: true,
-    origin: "Linux 2.6",
+    ..READ_EXPIRE
 };
 
 const READ_BATCH_EXPIRE: Parameter = Parameter {
     name: "read_batch_expire_ms",
     summary: "length of a batch of reads while writes wait",
     default: 500.0,
-    min: 1.0,
-    max: 600_000.0,
-    whole: true,
-    origin: "Linux 2.6",
+    ..READ_EXPIRE
 };
 
 const WRITE_BATCH_EXPIRE: Parameter = Parameter {
     name: "write_batch_expire_ms",
     summary: "length of a batch of writes while reads wait",
     default: 125.0,
-    min: 1.0,
-    max: 600_000.0,
-    whole: true,
-    origin: "Linux 2.6",
+    ..READ_EXPIRE
 };
 
 const CLOSE: Parameter = Parameter {

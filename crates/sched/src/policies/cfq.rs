@@ -35,10 +35,7 @@ const ASYNC_EXPIRE: Parameter = Parameter {
     name: "fifo_expire_async_ms",
     summary: "how long any other write waits before it does",
     default: 5_000.0,
-    min: 1.0,
-    max: 600_000.0,
-    whole: true,
-    origin: "Linux 2.6.11",
+    ..SYNC_EXPIRE
 };
 
 const FIFO_RATE: Parameter = Parameter {
@@ -46,9 +43,7 @@ const FIFO_RATE: Parameter = Parameter {
     summary: "minimum time between two requests of a process that go because of their age",
     default: 125.0,
     min: 0.0,
-    max: 600_000.0,
-    whole: true,
-    origin: "Linux 2.6.11",
+    ..SYNC_EXPIRE
 };
 
 const BACK_MAX: Parameter = Parameter {

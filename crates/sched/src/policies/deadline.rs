@@ -34,10 +34,8 @@ const WRITE_EXPIRE: Parameter = Parameter {
     name: "write_expire_ms",
     summary: "how long a write waits before it is due",
     default: 5_000.0,
-    min: 1.0,
-    max: 600_000.0,
-    whole: true,
     origin: "Linux 2.6",
+    ..READ_EXPIRE
 };
 
 const WRITES_STARVED: Parameter = Parameter {

@@ -77,10 +77,7 @@ const READ_BATCH: Parameter = Parameter {
     name: "read_batch",
     summary: "commands of a batch of reads",
     default: 16.0,
-    min: 1.0,
-    max: 65_536.0,
-    whole: true,
-    origin: "Linux 6",
+    ..READ_DEPTH
 };
 
 const WRITE_BATCH: Parameter = Parameter {

@@ -45,10 +45,7 @@ const WRITE_EXPIRE: Parameter = Parameter {
     name: "write_expire_ms",
     summary: "the same for a write",
     default: 5_000.0,
-    min: 1.0,
-    max: 600_000.0,
-    whole: true,
-    origin: "Linux 6",
+    ..READ_EXPIRE
 };
 
 const WRITES_STARVED: Parameter = Parameter {
@@ -86,10 +83,8 @@ const PRIO_AGING_EXPIRE: Parameter = Parameter {
     name: "prio_aging_expire_ms",
     summary: "how long a request waits for those of a higher class at the most",
     default: 10_000.0,
-    min: 1.0,
     max: 3_600_000.0,
-    whole: true,
-    origin: "Linux 6",
+    ..READ_EXPIRE
 };
 
 /// The classes, the highest first.

@@ -35,10 +35,7 @@ const SEQUENTIAL: Parameter = Parameter {
     name: "sequential_us",
     summary: "initial charge of a request that follows its tenant's last one",
     default: 300.0,
-    min: 1.0,
-    max: 10_000_000.0,
-    whole: false,
-    origin: "P5 section 3",
+    ..RANDOM
 };
 
 const NEAR: Parameter = Parameter {
