@@ -81,7 +81,7 @@ pub struct Distribution {
 }
 
 /// Half-widths of 95 % intervals, by [`BatchMeans`]; `None` for runs too short to tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Confidence {
     /// Of the mean response in milliseconds.
     pub response_ms: Option<f64>,

@@ -24,7 +24,7 @@ use headtime_console::Failure;
 use headtime_console::arguments::noise_level;
 use headtime_console::output::{print, print_json};
 
-pub use answer::{ClassAnswer, SimConfidence, SimOutput, SimParameters, StreamAnswer};
+pub use answer::{ClassAnswer, SimOutput, SimParameters, StreamAnswer};
 use load::Load;
 
 /// SimArguments of `headtime sim`.
@@ -314,11 +314,7 @@ pub fn simulate_observed(
     Ok(SimOutput {
         failed: measures.failed,
         noise: arguments.noise,
-        confidence_95: SimConfidence {
-            response_ms: measures.confidence.response_ms,
-            service_ms: measures.confidence.service_ms,
-            iops: measures.confidence.iops,
-        },
+        confidence_95: measures.confidence,
         streams,
         classes,
         parameters: SimParameters {

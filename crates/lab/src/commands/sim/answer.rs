@@ -1,7 +1,7 @@
 //! [`SimOutput`]: what `headtime sim` prints, as JSON and for people.
 
 use headtime_mechanics::NoiseLevel;
-use headtime_sim::{Measures, StreamFigures};
+use headtime_sim::{Confidence, Measures, StreamFigures};
 use serde::Serialize;
 
 use super::Pacing;
@@ -21,7 +21,7 @@ pub struct SimOutput {
     /// The level of noise.
     pub noise: NoiseLevel,
     /// Half-widths of 95 % intervals; null for runs too short to tell.
-    pub confidence_95: SimConfidence,
+    pub confidence_95: Confidence,
     /// The figures of each stream; empty for a single stream.
     pub streams: Vec<StreamAnswer>,
     /// The figures of each class of streams; empty for a single stream.
@@ -34,17 +34,6 @@ pub struct SimOutput {
     pub notes: Vec<String>,
     /// The version of the program.
     pub version: &'static str,
-}
-
-/// The confidence intervals of the means.
-#[derive(Debug, Serialize)]
-pub struct SimConfidence {
-    /// Of the mean response.
-    pub response_ms: Option<f64>,
-    /// Of the mean service.
-    pub service_ms: Option<f64>,
-    /// Of the requests per second.
-    pub iops: Option<f64>,
 }
 
 /// The figures of one stream.
