@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use headtime_io::characterize::{
-    Ended, ProbedDrive, RunCounts, State, StateFileError, SubjectError,
+    Ended, ProbedDrive, RunCounts, State, StateFileError, SubjectError, clock,
 };
 use headtime_probe::{Probe, Stage, Verdict};
+use headtime_units::Nanos;
 
-use super::progress::{Glimpse, Showing};
+use headtime_console::progress::ProgressDisplay;
 use headtime_console::stop::Stop;
 
 /// The report of the run.
@@ -31,9 +32,10 @@ pub(crate) fn characterize(
     mut subject: ProbedDrive,
     mut probe: Probe,
     state: &State,
-    showing: &mut Showing,
+    showing: &mut StageProgress,
     stop: &Stop,
 ) -> anyhow::Result<CharacterizeReport> {
+    let bound = probe.settings().budget;
     let glimpse = Arc::new(Mutex::new(look_at(&probe, 0)));
     // One state on its way at most: while the disk that keeps it is slow, the next waits for the
     // one after.
@@ -78,7 +80,7 @@ pub(crate) fn characterize(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         let now = *glimpse.lock().unwrap_or_else(PoisonError::into_inner);
-        showing.show(now);
+        now.show(bound, showing);
     }
     let (probe, ended) = worker.join().map_err(|_| {
         anyhow!(
@@ -94,12 +96,40 @@ pub(crate) fn characterize(
     Ok(CharacterizeReport { probe, ended, unsaved })
 }
 
+/// The progress, with the current stage.
+pub(crate) type StageProgress = ProgressDisplay<&'static str>;
+
+#[derive(Clone, Copy)]
+struct Glimpse {
+    stage: &'static str,
+    /// Share of the drive time that is spent, 0 to 1.
+    progress: f64,
+    /// Reads of this run.
+    reads: u64,
+}
+
+impl Glimpse {
+    /// Shows it, of at most `bound` of drive time.
+    fn show(self, bound: Nanos, showing: &mut StageProgress) {
+        let Self { stage, progress, reads } = self;
+        let spent = clock(Nanos::from_ns((bound.as_ns() as f64 * progress) as u64));
+        let message = format!("{spent} of at most {} drive time, {reads} reads", clock(bound));
+        let line = || format!("{stage}: {message}");
+        showing.show(progress, stage, || (format!("{stage:<28}"), message.clone()), line);
+    }
+}
+
 fn look_at(probe: &Probe, reads: u64) -> Glimpse {
     Glimpse { stage: probe.stage().describe(), progress: probe.progress(), reads }
 }
 
 /// Saves the state. Reports the first failure and the first success after it.
-fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<StateFileError>) {
+fn keep(
+    probe: &Probe,
+    state: &State,
+    showing: &StageProgress,
+    unsaved: &mut Option<StateFileError>,
+) {
     match (state.write(probe), unsaved.is_some()) {
         (Ok(()), true) => {
             showing.say("the state is saved again");

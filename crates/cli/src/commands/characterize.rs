@@ -19,7 +19,7 @@ use headtime_probe::{Finding, Probe, ProbeSettings, Verdict};
 use headtime_units::Nanos;
 
 use crate::characterize::{
-    CharacterizeOutput, CharacterizeReport, Cost, Showing, annotated, characterize, text,
+    CharacterizeOutput, CharacterizeReport, Cost, StageProgress, annotated, characterize, text,
 };
 use crate::commands::control::ServerChoice;
 use headtime_console::Failure;
@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
 
     let began = Instant::now();
-    let mut showing = Showing::new(bound, arguments.json);
+    let mut showing = StageProgress::new(arguments.json);
     let report = characterize(subject, probe, &state, &mut showing, &stop)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     let path = state.path().display();

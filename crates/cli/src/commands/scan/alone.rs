@@ -17,7 +17,7 @@ use headtime_serve::scans::{
     TermsChange, TimetableError, WHOLE_DRIVE,
 };
 
-use super::progress::Progress;
+use super::progress::{ScanProgress, show_progress};
 use super::show::{finding, show};
 use super::{Meant, Start, StatusArguments, found, is_over, printed, refused};
 use headtime_console::Failure;
@@ -73,7 +73,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
         state: place(start.meant.state.as_deref())?,
     };
     let json = start.meant.server.json;
-    let mut progress = Progress::new(json);
+    let mut progress = ScanProgress::new(json);
     // A bar says itself what is in the way.
     logs::start(if progress.is_a_bar() { Level::Error } else { Level::Warn });
     let stop = Stop::on_signals()?;
@@ -85,7 +85,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
             scan.end();
             return Err(Failure::Failed(anyhow!("{what} was cancelled, and is forgotten")));
         };
-        progress.show(&status);
+        show_progress(&mut progress, &status);
         if matches!(status.state, ScanState::Complete | ScanState::Broken) {
             break status;
         }

@@ -1,57 +1,20 @@
-//! The progress of a scan without a server: a bar on a terminal, a line for each tenth and each
-//! change elsewhere; both on standard error.
+//! The progress of a scan without a server.
 
-use headtime_console::progress::{Remaining, bar};
-use headtime_serve::scans::{ScanState, ScanStatus};
-use indicatif::ProgressBar;
-
+use headtime_console::progress::ProgressDisplay;
 use headtime_console::scans::{duration, line};
+use headtime_serve::scans::{ScanState, ScanStatus};
 
-/// Shows it.
-pub(super) struct Progress {
-    bar: Option<ProgressBar>,
-    /// Nothing is shown.
-    quiet: bool,
-    /// The progress that the last line reported.
-    printed: Option<(ScanState, String, u64)>,
-}
+/// The state and the reason that lines report.
+pub(super) type ScanProgress = ProgressDisplay<(ScanState, String)>;
 
-impl Progress {
-    pub(super) fn new(quiet: bool) -> Self {
-        let bar = if quiet { None } else { bar(STEPS, Remaining::Unknown) };
-        Self { bar, quiet, printed: None }
-    }
-
-    pub(super) fn is_a_bar(&self) -> bool {
-        self.bar.is_some()
-    }
-
-    /// Something new, perhaps.
-    pub(super) fn show(&mut self, status: &ScanStatus) {
-        if let Some(bar) = &self.bar {
-            bar.set_position((status.share_done() * STEPS as f64) as u64);
-            bar.set_prefix(status.task.clone());
-            bar.set_message(message(status));
-            return;
-        }
-        let now = (status.state, status.reason.clone(), (status.share_done() * 10.0) as u64);
-        if !self.quiet && self.printed.as_ref() != Some(&now) {
-            let reason = if status.reason.is_empty() {
-                String::new()
-            } else {
-                format!("; {}", status.reason)
-            };
-            headtime_console::note!("{}{reason}", line(status));
-            self.printed = Some(now);
-        }
-    }
-
-    /// Takes the bar away.
-    pub(super) fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+/// Shows the status, if it is new.
+pub(super) fn show_progress(progress: &mut ScanProgress, status: &ScanStatus) {
+    let beside_bar = || (status.task.clone(), message(status));
+    let text = || match status.reason.as_str() {
+        "" => line(status),
+        reason => format!("{}; {reason}", line(status)),
+    };
+    progress.show(status.share_done(), (status.state, status.reason.clone()), beside_bar, text);
 }
 
 /// The text after the bar.
@@ -69,6 +32,3 @@ fn message(status: &ScanStatus) -> String {
     }
     message
 }
-
-/// Steps of the bar.
-const STEPS: u64 = 1_000;

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use headtime_console::progress::{Remaining, bar};
+use headtime_console::progress::ProgressDisplay;
 use headtime_console::{Failure, note};
 use headtime_serve::control::{
     CancelRelocation, ControlClient, ControlError, RelocateArguments, VolumeAnswer,
 };
 use headtime_serve::volumes::{RelocationState, RelocationStatus};
 use headtime_units::{ByteSize, Share, parse_share};
-use indicatif::ProgressBar;
 
 use super::{answered, of, send};
 use crate::commands::control::{ask, refused};
@@ -95,7 +94,7 @@ fn await_end(
     name: &str,
     server: &ServerArguments,
 ) -> Result<(), Failure> {
-    let mut progress = Progress::new(server.json);
+    let mut progress = ProgressDisplay::new(server.json);
     let (answer, status) = loop {
         let answer = client.volume("volume.show", &of(name)).map_err(|error| match error {
             ControlError::ErrorReply(_) => refused(error),
@@ -114,7 +113,12 @@ fn await_end(
         if status.state.is_over() {
             break (answer, status);
         }
-        progress.show(&status);
+        progress.show(
+            status.share_done(),
+            (status.state, status.reason.clone(), status.pass),
+            || (format!("relocation of {}", status.volume), state_text(&status)),
+            || relocation_text(&status).trim_end().to_owned(),
+        );
         std::thread::sleep(POLL_INTERVAL);
     };
     progress.end();
@@ -159,43 +163,5 @@ fn state_text(of: &RelocationStatus) -> String {
     text
 }
 
-/// Shows the progress.
-struct Progress {
-    bar: Option<ProgressBar>,
-    /// Nothing is shown.
-    quiet: bool,
-    /// The progress that the last line reported.
-    printed: Option<(RelocationState, String, u32, u64)>,
-}
-
-impl Progress {
-    fn new(quiet: bool) -> Self {
-        let bar = if quiet { None } else { bar(STEPS, Remaining::Unknown) };
-        Self { bar, quiet, printed: None }
-    }
-
-    fn show(&mut self, status: &RelocationStatus) {
-        let share = status.share_done();
-        if let Some(bar) = &self.bar {
-            bar.set_position((share * STEPS as f64) as u64);
-            bar.set_prefix(format!("relocation of {}", status.volume));
-            bar.set_message(state_text(status));
-            return;
-        }
-        let now = (status.state, status.reason.clone(), status.pass, (share * 10.0) as u64);
-        if !self.quiet && self.printed.as_ref() != Some(&now) {
-            note!("{}", relocation_text(status).trim_end());
-            self.printed = Some(now);
-        }
-    }
-
-    /// Removes the bar.
-    fn end(&self) {
-        self.bar.iter().for_each(ProgressBar::finish_and_clear);
-    }
-}
-
-/// Steps of the bar.
-const STEPS: u64 = 1_000;
 /// The interval at which the server is asked, as for scans.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
