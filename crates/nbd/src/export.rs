@@ -213,6 +213,7 @@ pub(crate) fn check_string(field: &'static str, text: &str) -> Result<(), Export
 
 /// The reason why an [`ExportInfo`] cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ExportInfoError {
     /// The block sizes break the protocol's rules.
     #[error(
@@ -220,41 +221,17 @@ pub enum ExportInfoError {
             powers of two with \
          minimum <= 65536, preferred >= minimum and >= 512, and maximum >= preferred"
     )]
-    BlockSizes {
-        /// Given minimum, bytes.
-        minimum: u32,
-        /// Given preferred size, bytes.
-        preferred: u32,
-        /// Given maximum, bytes.
-        maximum: u32,
-    },
+    BlockSizes { minimum: u32, preferred: u32, maximum: u32 },
     /// The tail of the export could never be reached.
     #[error(
         "export \"{name}\": {size_bytes} bytes is not a multiple of the minimum block of \
             {minimum}; round the size down"
     )]
-    Size {
-        /// The export.
-        name: String,
-        /// Given size, bytes.
-        size_bytes: u64,
-        /// Minimum block, bytes.
-        minimum: u32,
-    },
-    /// A string longer than the protocol allows.
+    Size { name: String, size_bytes: u64, minimum: u32 },
     #[error("export {field} has {bytes} bytes, the protocol allows 4096; shorten it")]
-    TooLong {
-        /// The string.
-        field: &'static str,
-        /// Its length, bytes.
-        bytes: usize,
-    },
-    /// A string with a NUL in it.
+    TooLong { field: &'static str, bytes: usize },
     #[error("export {field} contains a NUL character, which the protocol forbids; remove it")]
-    Nul {
-        /// The string.
-        field: &'static str,
-    },
+    Nul { field: &'static str },
 }
 
 /// The result of the negotiation, at the beginning of the transmission phase.

@@ -167,30 +167,17 @@ fn at_most(limit: &'static str, value: u64, most: u64) -> Result<(), LimitsError
 
 /// A limit that is out of range, or contradicts another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum LimitsError {
     /// Too small to serve a client, or to fit another limit.
     #[error(
         "limit {limit} = {value}: expected at least {least}; raise it, or lower the limits it has \
             to hold"
     )]
-    TooSmall {
-        /// Field of [`ServerLimits`] or [`ClientLimits`].
-        limit: &'static str,
-        /// Given value.
-        value: u64,
-        /// The smallest value that fits the other limits.
-        least: u64,
-    },
+    TooSmall { limit: &'static str, value: u64, least: u64 },
     /// Larger than the protocol can carry.
     #[error("limit {limit} = {value}: expected at most {most}; lower it")]
-    TooLarge {
-        /// Field of [`ServerLimits`] or [`ClientLimits`].
-        limit: &'static str,
-        /// Given value.
-        value: u64,
-        /// Largest value the protocol can carry.
-        most: u64,
-    },
+    TooLarge { limit: &'static str, value: u64, most: u64 },
 }
 
 #[cfg(test)]

@@ -50,44 +50,22 @@ pub enum Address {
 
 /// A text that names no NBD server this crate can reach.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum UriError {
     /// A scheme that means TLS.
     #[error(
         "{uri}: TLS ({scheme}://) is not supported; use {plain}:// on a trusted network or through \
             a tunnel such as ssh -L"
     )]
-    Tls {
-        /// The text.
-        uri: String,
-        /// Its scheme.
-        scheme: &'static str,
-        /// The scheme without TLS.
-        plain: &'static str,
-    },
-    /// Not an NBD scheme.
+    Tls { uri: String, scheme: &'static str, plain: &'static str },
     #[error("{uri}: expected nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH")]
-    Scheme {
-        /// The text.
-        uri: String,
-    },
+    Scheme { uri: String },
     /// A part that cannot be read.
     #[error("{uri}: {part} \"{found}\": expected {expected}")]
-    Part {
-        /// The text.
-        uri: String,
-        /// The part of the URI.
-        part: &'static str,
-        /// Its text.
-        found: String,
-        /// The expectation.
-        expected: &'static str,
-    },
+    Part { uri: String, part: &'static str, found: String, expected: &'static str },
     /// A unix scheme without a socket.
     #[error("{uri}: no socket given; append ?socket=PATH")]
-    NoSocket {
-        /// The text.
-        uri: String,
-    },
+    NoSocket { uri: String },
 }
 
 /// Unescaped bytes of a path besides alphanumeric ones.

@@ -143,26 +143,21 @@ pub enum Admission {
 
 /// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum Refusal {
     /// The queue holds as many requests as the caller allows.
     #[error(
         "the queue holds {held} requests, its limit; wait for completions before submitting more, \
             or raise the queue limit"
     )]
-    QueueFull {
-        /// Requests held.
-        held: usize,
-    },
+    QueueFull { held: usize },
     /// The deadline cannot be guaranteed, and the caller wants no less.
     #[error(
         "the deadline in {} cannot be guaranteed beside the requests held; allow more time, wait \
             for completions, or accept best effort",
         within
     )]
-    Infeasible {
-        /// The time from the submission to the deadline.
-        within: headtime_units::Nanos,
-    },
+    Infeasible { within: headtime_units::Nanos },
     /// No deadline can be guaranteed, because the request has none.
     #[error("it has no deadline that could be guaranteed; give it one, or accept best effort")]
     NoDeadline,
@@ -171,8 +166,5 @@ pub enum Refusal {
         "request id {} is already in use by a request that has not finished; use a fresh id",
         id.0
     )]
-    DuplicateId {
-        /// The id.
-        id: RequestId,
-    },
+    DuplicateId { id: RequestId },
 }

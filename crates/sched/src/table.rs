@@ -55,25 +55,13 @@ pub const DEFAULT_POLICY: &str = policies::headtime::ENTRY.name;
 
 /// The reason why a text is not a valid policy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum PolicyError {
-    /// No policy of that name.
     #[error("there is no policy `{name}`; known are {known}")]
-    UnknownPolicy {
-        /// The requested name.
-        name: String,
-        /// The names in the table.
-        known: String,
-    },
+    UnknownPolicy { name: String, known: String },
     /// The policy has no such parameter.
     #[error("policy {policy} has no parameter `{parameter}`; it has {known}")]
-    UnknownParameter {
-        /// The policy.
-        policy: &'static str,
-        /// The requested parameter.
-        parameter: String,
-        /// The parameters it has.
-        known: String,
-    },
+    UnknownParameter { policy: &'static str, parameter: String, known: String },
     /// A setting without `=`, without a number, outside the bounds, or broken where only whole
     /// numbers make sense.
     #[error(
@@ -82,17 +70,11 @@ pub enum PolicyError {
         if *.whole { "whole " } else { "" }
     )]
     BadValue {
-        /// The policy.
         policy: &'static str,
-        /// The setting as given.
         setting: String,
-        /// The parameter.
         parameter: String,
-        /// The smallest value accepted.
         min: f64,
-        /// The largest value accepted.
         max: f64,
-        /// True if only whole numbers are accepted.
         whole: bool,
     },
 }

@@ -144,27 +144,13 @@ pub enum TimeSource {
 
 /// The reason why a tunable was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum TunableError {
-    /// An unknown name.
     #[error("there is no tunable `{name}`; known are {known}{parameter}")]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The names there are.
-        known: String,
-        /// The form to write if policies have a parameter of that name; empty if none has.
-        parameter: String,
-    },
+    Unknown { name: String, known: String, parameter: String },
     /// The text is none that the tunable takes, or out of range.
     #[error("{name}: `{part}` is no value; write {takes}")]
-    Value {
-        /// The tunable.
-        name: &'static str,
-        /// The part of the text that is wrong.
-        part: String,
-        /// The accepted values.
-        takes: &'static str,
-    },
+    Value { name: &'static str, part: String, takes: &'static str },
 }
 
 const LEVELS: usize = 8;

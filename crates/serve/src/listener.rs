@@ -73,10 +73,8 @@ struct SocketFile {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum BindError {
-    /// Another server listens at the address.
     #[error("{address}: another server is listening there; stop it, or choose another path")]
     Live { address: Listen },
-    /// The path is a file and not a socket.
     #[error(
         "{address}: the file exists and is not a socket, so it is not replaced; choose another \
             path, or remove the file if nothing needs it"

@@ -122,6 +122,7 @@ pub type BeliefMaker<'a> = &'a dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>;
 
 /// The reason why a run failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum RunError {
     /// The profile is not valid.
     #[error(transparent)]
@@ -137,14 +138,7 @@ pub enum RunError {
         "policy {policy} is an oracle of one arm, and {drive} has {arms}; choose a policy that \
             is no oracle, or `firmware`"
     )]
-    OracleOfArms {
-        /// The policy.
-        policy: &'static str,
-        /// The drive.
-        drive: String,
-        /// The number of arms.
-        arms: u16,
-    },
+    OracleOfArms { policy: &'static str, drive: String, arms: u16 },
 }
 
 /// The results of an observed run.

@@ -79,36 +79,26 @@ pub enum BackupRecord {
 
 /// The reason why a stream is no complete backup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum RecordError {
     /// It is something else, or it begins in the middle.
     #[error(
         "byte {position} of the stream is the beginning of no record; it is no stream of a backup, \
             or bytes of it are lost"
     )]
-    NoRecord {
-        /// Its place in the stream.
-        position: u64,
-    },
+    NoRecord { position: u64 },
     /// Something was changed in transit.
     #[error(
         "the record at byte {position} of the stream is damaged: {what}; take another copy of the \
             stream"
     )]
-    Damaged {
-        /// Its place in the stream.
-        position: u64,
-        /// The error.
-        what: &'static str,
-    },
+    Damaged { position: u64, what: &'static str },
     /// There is data after the end.
     #[error(
         "there are bytes behind the end of the backup, from byte {position} of the stream on; cut \
             them off if they do not belong to it"
     )]
-    AfterEnd {
-        /// Its place in the stream.
-        position: u64,
-    },
+    AfterEnd { position: u64 },
 }
 
 /// Reads a stream, in any pieces.

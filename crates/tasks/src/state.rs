@@ -33,35 +33,22 @@ pub struct LoadedScan {
 
 /// The reason why a saved state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ScanStateError {
     /// It is not as it was written.
     #[error("the state is damaged: {what}; begin the scan again, or restore the state")]
-    Damaged {
-        /// The error.
-        what: &'static str,
-    },
-    /// A newer program wrote it.
+    Damaged { what: &'static str },
     #[error(
         "the state has format {version}, and this program knows format {VERSION}; use the program \
             that wrote it, or begin the scan again"
     )]
-    Newer {
-        /// Its format.
-        version: u32,
-    },
+    Newer { version: u32 },
     /// It belongs to something else.
     #[error(
         "the state is of {what} {remembered}, and {requested} was requested; begin the scan \
             again if that is the right one"
     )]
-    Foreign {
-        /// The difference.
-        what: &'static str,
-        /// The value in the state.
-        remembered: String,
-        /// The value requested.
-        requested: String,
-    },
+    Foreign { what: &'static str, remembered: String, requested: String },
 }
 
 impl Scan {

@@ -17,6 +17,7 @@ pub struct ByteRange {
 
 /// The reason why a text is no range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ParseRangeError {
     /// Neither form.
     #[error(
@@ -24,15 +25,8 @@ pub enum ParseRangeError {
             `10GiB+1GiB`"
     )]
     NoRange(String),
-    /// One of its sizes.
     #[error("range `{text}`: {error}")]
-    Size {
-        /// The text as given.
-        text: String,
-        /// The error of the size.
-        error: ParseUnitError,
-    },
-    /// It has no bytes.
+    Size { text: String, error: ParseUnitError },
     #[error("range `{0}` has no bytes; write an end after the start, such as `10GiB..20GiB`")]
     Empty(String),
 }

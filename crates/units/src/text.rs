@@ -12,51 +12,24 @@ use crate::{ByteSize, Nanos, Share};
 /// The reason why a text is no quantity. The message names the text, what was expected and an
 /// example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ParseUnitError {
     /// The text does not begin with a decimal number.
     #[error(
         "`{text}` does not start with a number; write a number and a unit, such as `{example}`"
     )]
-    NoNumber {
-        /// The text as given.
-        text: String,
-        /// A text that would have been accepted.
-        example: &'static str,
-    },
+    NoNumber { text: String, example: &'static str },
     /// The unit after the number is missing or unknown.
     #[error("`{text}` {}; expected {expected}, such as `{example}`", shown(unit))]
-    UnknownUnit {
-        /// The text as given.
-        text: String,
-        /// The text after the number.
-        unit: String,
-        /// The units that are accepted.
-        expected: &'static str,
-        /// A text that would have been accepted.
-        example: &'static str,
-    },
+    UnknownUnit { text: String, unit: String, expected: &'static str, example: &'static str },
     /// The value is outside its range.
     #[error("`{text}` is out of range ({range}); write a value such as `{example}`")]
-    OutOfRange {
-        /// The text as given.
-        text: String,
-        /// The first and the last accepted value.
-        range: &'static str,
-        /// A text that would have been accepted.
-        example: &'static str,
-    },
+    OutOfRange { text: String, range: &'static str, example: &'static str },
     /// The value is finer than the base unit or too large.
     #[error(
         "`{text}` is not a whole number of {base} within range; write a value such as `{example}`"
     )]
-    NotWhole {
-        /// The text as given.
-        text: String,
-        /// The base unit.
-        base: &'static str,
-        /// A text that would have been accepted.
-        example: &'static str,
-    },
+    NotWhole { text: String, base: &'static str, example: &'static str },
 }
 
 fn shown(unit: &str) -> String {

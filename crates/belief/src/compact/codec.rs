@@ -38,6 +38,7 @@ use crate::seeks::SeekResiduals;
 
 /// The reasons for which bytes cannot be decoded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum CompactDecodeError {
     /// The magic is missing.
     #[error(
@@ -46,32 +47,20 @@ pub enum CompactDecodeError {
         COMPACT_MAGIC.escape_ascii()
     )]
     NotAMap,
-    /// The format is newer.
     #[error(
         "the compact map has format {version}, this program knows {VERSION}; use a newer program, \
             or start empty"
     )]
-    Newer {
-        /// The version of the format.
-        version: u32,
-    },
+    Newer { version: u32 },
     /// The bytes end too early.
     #[error(
         "the compact map ends after {bytes} bytes, expected are {expected}: it was cut off; save \
             it again, or start empty"
     )]
-    Truncated {
-        /// The number of bytes.
-        bytes: u64,
-        /// The minimum number of bytes expected.
-        expected: u64,
-    },
+    Truncated { bytes: u64, expected: u64 },
     /// The content is inconsistent.
     #[error("the compact map is damaged: {what}; restore it from a copy, or start empty")]
-    Damaged {
-        /// The inconsistency.
-        what: String,
-    },
+    Damaged { what: String },
     /// The described drive cannot be mapped.
     #[error(transparent)]
     Map(#[from] CompactError),

@@ -54,6 +54,7 @@ impl Default for CompactSettings {
 
 /// The reasons for which a compact map cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum CompactError {
     /// The profile is invalid.
     #[error(transparent)]
@@ -62,20 +63,10 @@ pub enum CompactError {
     #[error(
         "profile {profile} has {arms} arms, a compact map describes one; map each half of the drive"
     )]
-    Arms {
-        /// The profile.
-        profile: String,
-        /// Its arms.
-        arms: u16,
-    },
+    Arms { profile: String, arms: u16 },
     /// The memory limit is below the minimum.
     #[error("a compact map may take {memory}, it needs at least {least}; allow more")]
-    Memory {
-        /// The limit.
-        memory: ByteSize,
-        /// The minimum.
-        least: ByteSize,
-    },
+    Memory { memory: ByteSize, least: ByteSize },
     /// A drive without sectors.
     #[error("the drive has no sectors")]
     Empty,

@@ -19,6 +19,7 @@ pub enum KeptMap {
 
 /// The reason why bytes are not a map, or not one of the expected drive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum KeptMapError {
     /// The bytes are neither a matrix nor a compact map.
     #[error(transparent)]
@@ -37,22 +38,11 @@ pub enum KeptMapError {
         ours.capacity,
         ours.sector.bytes()
     )]
-    OtherDrive {
-        /// The drive here.
-        ours: Box<MappedDrive>,
-        /// The drive of the map.
-        theirs: Box<MappedDrive>,
-    },
-    /// The map is of the other kind.
+    OtherDrive { ours: Box<MappedDrive>, theirs: Box<MappedDrive> },
     #[error(
         "it is a {theirs} map, and the drive is modelled by a {ours} map; use one of that kind"
     )]
-    OtherKind {
-        /// The drive model.
-        ours: MapKind,
-        /// The map.
-        theirs: MapKind,
-    },
+    OtherKind { ours: MapKind, theirs: MapKind },
 }
 
 impl KeptMap {

@@ -30,6 +30,7 @@ use super::shape::{
 
 /// Reasons why bytes are not a valid map. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum DecodeError {
     /// The magic number is missing.
     #[error(
@@ -38,46 +39,29 @@ pub enum DecodeError {
         MAGIC.escape_ascii()
     )]
     NotAMap,
-    /// The format is newer than this program.
     #[error(
         "the latency map has format {version}, this program knows {VERSION}; use a newer program, \
             or start empty"
     )]
-    Newer {
-        /// The version of the format.
-        version: u32,
-    },
+    Newer { version: u32 },
     /// The data is truncated.
     #[error(
         "the latency map ends after {bytes} bytes, expected are at least {expected}: it was cut \
             off; save it again, or start empty"
     )]
-    Truncated {
-        /// The number of bytes.
-        bytes: u64,
-        /// The minimum number of bytes.
-        expected: u64,
-    },
+    Truncated { bytes: u64, expected: u64 },
     /// The data is inconsistent.
     #[error("the latency map is damaged: {what}; restore it from a copy, or start empty")]
-    Damaged {
-        /// The inconsistency.
-        what: String,
-    },
-    /// The map takes more memory than allowed.
+    Damaged { what: String },
     #[error(
         "the latency map takes {needs} of memory and may take {memory}; allow more, or start empty"
     )]
-    Memory {
-        /// The required memory.
-        needs: ByteSize,
-        /// The memory limit.
-        memory: ByteSize,
-    },
+    Memory { needs: ByteSize, memory: ByteSize },
 }
 
 /// Reasons why a map is not restored from bytes. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum RestoreError {
     /// The bytes are not a valid map.
     #[error(transparent)]
@@ -90,14 +74,7 @@ pub enum RestoreError {
         "the latency map has {setting} {theirs}, set is {ours}; set {setting} as the map has it, \
             merge the map instead, or start empty"
     )]
-    OtherLayout {
-        /// The setting that differs.
-        setting: &'static str,
-        /// The value set here.
-        ours: String,
-        /// The value of the map.
-        theirs: String,
-    },
+    OtherLayout { setting: &'static str, ours: String, theirs: String },
 }
 
 impl LatencyMatrix {

@@ -38,29 +38,20 @@ pub struct Merged {
 
 /// Reasons why two maps cannot be merged. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum MergeError {
     /// The drives are of different models.
     #[error(
         "the map is of drive model '{theirs}', this drive is '{ours}'; use a map of the same \
             model, or start empty"
     )]
-    Model {
-        /// The drive here.
-        ours: String,
-        /// The drive that the other map is of.
-        theirs: String,
-    },
+    Model { ours: String, theirs: String },
     /// The drives are of different sizes.
     #[error(
         "the map is of a drive with {theirs}, this drive has {ours}; use a map of the same model \
             and size, or start empty"
     )]
-    Capacity {
-        /// The drive here.
-        ours: Sectors,
-        /// The drive that the other map is of.
-        theirs: Sectors,
-    },
+    Capacity { ours: Sectors, theirs: Sectors },
     /// The drives have different sectors.
     #[error(
         "the map is of a drive with sectors of {} bytes, this drive's have {}; use a map of the \
@@ -68,23 +59,13 @@ pub enum MergeError {
         theirs.bytes(),
         ours.bytes()
     )]
-    Sector {
-        /// The drive here.
-        ours: SectorSize,
-        /// The drive that the other map is of.
-        theirs: SectorSize,
-    },
+    Sector { ours: SectorSize, theirs: SectorSize },
     /// The cells are of different sizes.
     #[error(
         "the map has cells of {theirs}, expected are cells of {ours}; set the same cell size, or \
             start empty"
     )]
-    Cell {
-        /// The cells here, in sectors.
-        ours: Sectors,
-        /// The cells of the other map, in sectors.
-        theirs: Sectors,
-    },
+    Cell { ours: Sectors, theirs: Sectors },
 }
 
 impl Merged {

@@ -124,6 +124,7 @@ pub(super) enum CoveredCells {
 
 /// Reasons why a map cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ShapeError {
     /// The drive has no sectors, or more bytes than can be counted, or a name of another length.
     #[error(
@@ -133,68 +134,36 @@ pub enum ShapeError {
         drive.capacity,
         drive.sector.bytes()
     )]
-    Drive {
-        /// The drive.
-        drive: MappedDrive,
-    },
-    /// A cell is not a whole number of sectors.
+    Drive { drive: MappedDrive },
     #[error(
         "a cell of {cell} is no whole number of sectors; expected a multiple of the drive's {} \
             bytes",
         sector.bytes()
     )]
-    Cell {
-        /// The cell asked for.
-        cell: ByteSize,
-        /// The drive's sector.
-        sector: SectorSize,
-    },
+    Cell { cell: ByteSize, sector: SectorSize },
     /// The drive has more cells of this size than have numbers.
     #[error(
         "cells of {cell} make {cells} of the drive; expected at most {}; use larger cells",
         u32::MAX
     )]
-    TooManyCells {
-        /// The cell asked for.
-        cell: ByteSize,
-        /// The number of cells.
-        cells: u64,
-    },
+    TooManyCells { cell: ByteSize, cells: u64 },
     /// No time, or longer than an hour.
     #[error(
         "the longest time of a map is {longest}; expected more than nothing and at most an hour"
     )]
-    Longest {
-        /// The time asked for.
-        longest: Nanos,
-    },
-    /// The region is empty or not on the drive.
+    Longest { longest: Nanos },
     #[error(
         "region {region} is empty or not on the drive, which has {capacity}; keep it within LBA \
             0..{}",
         capacity.get()
     )]
-    Region {
-        /// The region asked for.
-        region: Extent,
-        /// The drive's size.
-        capacity: Sectors,
-    },
+    Region { region: Extent, capacity: Sectors },
     /// The map would take more memory than allowed.
     #[error(
         "the map needs {needs} of memory and may take {memory}; allow more, cover at most \
             {cells_that_fit} cells of {cell}, or use larger cells or fewer bits"
     )]
-    Memory {
-        /// The required memory.
-        needs: ByteSize,
-        /// The memory limit.
-        memory: ByteSize,
-        /// The number of cells that fit.
-        cells_that_fit: u32,
-        /// The size of a cell.
-        cell: ByteSize,
-    },
+    Memory { needs: ByteSize, memory: ByteSize, cells_that_fit: u32, cell: ByteSize },
 }
 
 impl MatrixShape {

@@ -61,37 +61,26 @@ pub enum Cause {
 
 /// Why a text names no experiment.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum SelectError {
     /// No experiment of that name.
     #[error(
         "there is no experiment `{requested}`; did you mean {nearest}? Known are {known}, patterns \
             such as 'a.*', and all"
     )]
-    Unknown {
-        /// The parameters of the run.
-        requested: String,
-        /// The id that differs least.
-        nearest: &'static str,
-        /// Every id.
-        known: String,
-    },
+    Unknown { requested: String, nearest: &'static str, known: String },
     /// A pattern that no id fits.
     #[error("no experiment fits `{requested}`; known are {known}")]
-    NoneFits {
-        /// The pattern.
-        requested: String,
-        /// Every id.
-        known: String,
-    },
+    NoneFits { requested: String, known: String },
 }
 
 /// Why results were not written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum WriteError {
     /// The folder cannot be made.
     #[error("cannot make the folder {}; choose another with --out", folder.display())]
     Folder {
-        /// The folder.
         folder: PathBuf,
         /// The system's error.
         source: std::io::Error,
@@ -99,21 +88,13 @@ pub enum WriteError {
     /// Nothing can be written in the folder.
     #[error("cannot write {}; choose another folder with --out", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
     /// A result cannot be put into its form.
     #[error("{id}: the {form} cannot be made: {cause}")]
-    Form {
-        /// The experiment.
-        id: &'static str,
-        /// The form: plot, table, JSON.
-        form: &'static str,
-        /// Why not.
-        cause: String,
-    },
+    Form { id: &'static str, form: &'static str, cause: String },
 }
 
 impl ExperimentError {

@@ -59,91 +59,37 @@ impl fmt::Display for Note {
 
 /// The reason why no drive could be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ImportError {
     /// The text does not have the form of a description.
     #[error("{place}: found {found}, expected {expected}; {remedy}")]
-    Syntax {
-        /// The position.
-        place: SourceLocation,
-        /// The text found.
-        found: String,
-        /// The accepted form.
-        expected: String,
-        /// The remedy.
-        remedy: String,
-    },
+    Syntax { place: SourceLocation, found: String, expected: String, remedy: String },
     /// A value outside the accepted range.
     #[error("{place}: `{key}` is {value}, expected {expected}; {remedy}")]
-    Value {
-        /// The position.
-        place: SourceLocation,
-        /// The key.
-        key: String,
-        /// The value in the text.
-        value: String,
-        /// The accepted values.
-        expected: String,
-        /// The remedy.
-        remedy: String,
-    },
+    Value { place: SourceLocation, key: String, value: String, expected: String, remedy: String },
     /// A block without a required key.
     #[error("{place}: block {block} has no `{key}`; {remedy}")]
-    Missing {
-        /// The start of the block.
-        place: SourceLocation,
-        /// The block's type and name.
-        block: String,
-        /// The key.
-        key: String,
-        /// The remedy.
-        remedy: String,
-    },
+    Missing { place: SourceLocation, block: String, key: String, remedy: String },
     /// A file named in another file cannot be read.
     #[error(
         "{place}: `{name}` cannot be read: {why}; name that file beside the others, or put it \
             where the naming file is"
     )]
-    File {
-        /// The position of the name.
-        place: SourceLocation,
-        /// The name.
-        name: String,
-        /// The caller's reason.
-        why: String,
-    },
+    File { place: SourceLocation, name: String, why: String },
     /// The description needs something that is not imported.
     #[error("{place}: {what}; {remedy}")]
-    Unsupported {
-        /// The position.
-        place: SourceLocation,
-        /// The unsupported part.
-        what: String,
-        /// The remedy.
-        remedy: String,
-    },
-    /// No file describes a disk.
+    Unsupported { place: SourceLocation, what: String, remedy: String },
     #[error(
         "no disk is described in {files}; give a .parv, a .diskspecs or a .model with a \
             `disksim_disk` or `dm_disk` block"
     )]
-    NoDisk {
-        /// The files, by name.
-        files: String,
-    },
+    NoDisk { files: String },
     /// Several disks are described, and none was chosen.
     #[error("several disks are described: {names}; choose one by its name (--disk NAME)")]
-    SeveralDisks {
-        /// Their names.
-        names: String,
-    },
+    SeveralDisks { names: String },
     /// The chosen disk is not described.
     #[error("no disk is called `{name}`; described are: {names}")]
-    UnknownDisk {
-        /// The requested name.
-        name: String,
-        /// The known names.
-        names: String,
-    },
+    UnknownDisk { name: String, names: String },
     /// The description is complete, but the drive is not valid.
     #[error("the description was read, but it makes no drive: {0}")]
     Profile(Box<ProfileError>),

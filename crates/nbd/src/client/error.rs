@@ -21,109 +21,59 @@ pub enum ClientConfigError {
 
 /// A request that was not sent. Nothing has changed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ClientSubmitError {
     /// The export is not open yet, or the connection is ending.
     #[error("the export is not open; wait for Opened, and submit nothing after disconnect")]
     NotOpen,
     /// As many requests are in flight as allowed.
     #[error("{max} requests are in flight; wait for a completion, or raise max_in_flight")]
-    TooMany {
-        /// [`crate::ClientLimits::max_in_flight`].
-        max: u32,
-    },
+    TooMany { max: u32 },
     /// As many bytes are in flight, or wait to be sent, as allowed.
     #[error(
         "{in_flight} bytes are in flight and {additional} more were submitted, {max} are allowed; \
             wait for a completion"
     )]
-    TooManyBytes {
-        /// Bytes in flight or unsent.
-        in_flight: u64,
-        /// Bytes this request would add.
-        additional: u64,
-        /// [`crate::ClientLimits::max_in_flight_bytes`].
-        max: u64,
-    },
-    /// The server does not offer the command for this export.
+    TooManyBytes { in_flight: u64, additional: u64, max: u64 },
     #[error("the server does not offer {command} for this export; see the session's flags")]
-    NotOffered {
-        /// Name of the command.
-        command: &'static str,
-    },
+    NotOffered { command: &'static str },
     /// The server does not offer a flag of the command for this export.
     #[error("the server does not offer {flag} for this export; see the session's flags")]
-    FlagNotOffered {
-        /// Name of the flag.
-        flag: &'static str,
-    },
+    FlagNotOffered { flag: &'static str },
     /// BLOCK_STATUS without a metadata context.
     #[error("the server gave no base:allocation context for this export; see the session")]
     NoContext,
     /// A command that writes, on a read-only export.
     #[error("{command} on a read-only export")]
-    ReadOnly {
-        /// Name of the command.
-        command: &'static str,
-    },
-    /// A length of zero.
+    ReadOnly { command: &'static str },
     #[error("{command} with a length of zero, on which servers disagree; leave it out")]
-    Empty {
-        /// Name of the command.
-        command: &'static str,
-    },
+    Empty { command: &'static str },
     /// A range that reaches past the end.
     #[error("{command} at {offset} + {length} bytes reaches past the end of the export at {size}")]
-    BeyondEnd {
-        /// Name of the command.
-        command: &'static str,
-        /// First byte.
-        offset: u64,
-        /// Number of bytes.
-        length: u64,
-        /// Size of the export, bytes.
-        size: u64,
-    },
+    BeyondEnd { command: &'static str, offset: u64, length: u64, size: u64 },
     /// A range off the grid.
     #[error(
         "{command} at {offset} + {length} bytes: both must be multiples of the minimum block of \
             {minimum} bytes"
     )]
-    Unaligned {
-        /// Name of the command.
-        command: &'static str,
-        /// First byte.
-        offset: u64,
-        /// Number of bytes.
-        length: u64,
-        /// Minimum block, bytes.
-        minimum: u32,
-    },
+    Unaligned { command: &'static str, offset: u64, length: u64, minimum: u32 },
     /// Longer than the server or the limits allow.
     #[error("{command} of {length} bytes: at most {max} fit in one request; split it")]
-    TooLong {
-        /// Name of the command.
-        command: &'static str,
-        /// Number of bytes.
-        length: u64,
-        /// [`super::Connection::max_payload_bytes`], or 2^32 - 1 without a payload.
-        max: u32,
-    },
+    TooLong { command: &'static str, length: u64, max: u32 },
 }
 
 /// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum RequestError {
     /// The server reported an error.
     #[error("server: {errno}{}{text}", if text.is_empty() { "" } else { ": " })]
     Server {
-        /// The error.
         errno: Errno,
-        /// The server's text for people; may be empty.
         text: String,
         /// The place of the error, if the server sent it.
         offset: Option<u64>,
     },
-    /// The connection ended before the answer; whether the request was carried out is unknown.
     #[error(
         "the connection ended before the answer; whether the request was carried out is unknown"
     )]
@@ -132,6 +82,7 @@ pub enum RequestError {
 
 /// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum CloseReason {
     /// The list or description was got, or `disconnect` was called during the handshake.
     #[error("done")]
@@ -142,19 +93,13 @@ pub enum CloseReason {
     Disconnected,
     /// The byte stream ended.
     #[error("the server closed the connection during {doing} with {in_flight} requests in flight")]
-    EndOfInput {
-        /// The phase.
-        doing: &'static str,
-        /// Requests without an answer.
-        in_flight: usize,
-    },
+    EndOfInput { doing: &'static str, in_flight: usize },
     /// The server does not speak NBD.
     #[error(
         "the server began with {0:#018x} instead of NBDMAGIC (0x4e42444d41474943); not an NBD \
             server?"
     )]
     NotNbd(u64),
-    /// The server speaks the oldstyle protocol only.
     #[error(
         "the server speaks the oldstyle NBD protocol, which is not supported; use a newstyle \
             server (since 2011)"
@@ -173,14 +118,7 @@ pub enum CloseReason {
         if text.is_empty() { "" } else { ": " },
         remedy(*error)
     )]
-    Refused {
-        /// Name of the option.
-        option: &'static str,
-        /// Reply code of the option.
-        error: u32,
-        /// The server's text for people; may be empty.
-        text: String,
-    },
+    Refused { option: &'static str, error: u32, text: String },
     /// A message that does not start like one.
     #[error("message magic {0:#x} is not the start of a reply; the server is out of step")]
     Magic(u64),
@@ -189,16 +127,7 @@ pub enum CloseReason {
         "the server sent {bytes} bytes or entries of {what}, more than {limit} = {allowed}; raise \
             it if the server is honest"
     )]
-    TooMuch {
-        /// The kind of data.
-        what: &'static str,
-        /// Its amount.
-        bytes: u64,
-        /// Field of [`crate::ClientLimits`].
-        limit: &'static str,
-        /// Its value.
-        allowed: u64,
-    },
+    TooMuch { what: &'static str, bytes: u64, limit: &'static str, allowed: u64 },
     /// The server broke a rule of the protocol.
     #[error("the server broke the protocol: {0}")]
     Violation(&'static str),

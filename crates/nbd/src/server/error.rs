@@ -21,6 +21,7 @@ pub enum ExportRefusal {
 
 /// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum CloseReason {
     /// The client sent ABORT during the handshake.
     #[error("client ended the handshake")]
@@ -33,12 +34,7 @@ pub enum CloseReason {
         "client closed the connection with {in_flight} requests in flight{}",
         if *mid_message { ", in the middle of a message" } else { "" }
     )]
-    EndOfInput {
-        /// Requests not yet answered, whose replies are now dropped.
-        in_flight: usize,
-        /// The stream ended within a message.
-        mid_message: bool,
-    },
+    EndOfInput { in_flight: usize, mid_message: bool },
     /// Client flags that were not offered.
     #[error(
         "client flags {0:#x}: expected only fixed newstyle (1) and no zeroes (2); use a current \
@@ -60,7 +56,6 @@ pub enum CloseReason {
             error reply"
     )]
     TlsRequired,
-    /// Plaintext after STARTTLS.
     #[error(
         "plaintext after STARTTLS: expected nothing before TLS begins; an attacker between client \
             and server may have inserted it"
@@ -71,37 +66,21 @@ pub enum CloseReason {
         "more than {limit} options before the transmission phase; raise max_options if the client \
             is honest"
     )]
-    TooManyOptions {
-        /// [`crate::ServerLimits::max_options`].
-        limit: u32,
-    },
+    TooManyOptions { limit: u32 },
     /// EXPORT_NAME with an invalid name; the option has no error reply.
     #[error(
         "EXPORT_NAME with {bytes} bytes: expected a name in UTF-8 without NUL, at most 4096 bytes"
     )]
-    ExportName {
-        /// Length of the option's data.
-        bytes: u32,
-    },
+    ExportName { bytes: u32 },
     /// EXPORT_NAME for a refused export; the option has no error reply.
     #[error("EXPORT_NAME for \"{name}\": {refusal}; a client that sends GO gets an error reply")]
-    ExportRefused {
-        /// The requested name.
-        name: String,
-        /// The caller's refusal.
-        refusal: ExportRefusal,
-    },
+    ExportRefused { name: String, refusal: ExportRefusal },
     /// A WRITE so long that reading past it would be a denial of service.
     #[error(
         "WRITE of {length} bytes: expected at most {allowed}; the client ignores the maximum block \
             size"
     )]
-    PayloadTooLong {
-        /// Length the client announced.
-        length: u32,
-        /// Longest payload that is read past.
-        allowed: u32,
-    },
+    PayloadTooLong { length: u32, allowed: u32 },
 }
 
 /// An `answer_*` call that does not fit.

@@ -40,28 +40,19 @@ impl Segment {
 
 /// A reply that does not fit. The request, if there is one, is still open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ReplyError {
     /// No such request is open: it was answered, or belongs to another connection.
     #[error("{0:?} is not an open request of this connection; answer each request once")]
     UnknownHandle(Handle),
     /// The reply is for another command.
     #[error("{given} does not answer {command}; see the reply_* methods for which answers which")]
-    WrongKind {
-        /// Command of the request.
-        command: &'static str,
-        /// The length given.
-        given: &'static str,
-    },
+    WrongKind { command: &'static str, given: &'static str },
     /// The length of a READ's data is not as requested, or a part is empty.
     #[error(
         "a READ of {expected} bytes was answered with {given}; answer all of it or with an error"
     )]
-    WrongLength {
-        /// Length of the request, bytes.
-        expected: u32,
-        /// Length of the answer, bytes.
-        given: u64,
-    },
+    WrongLength { expected: u32, given: u64 },
     /// A BLOCK_STATUS reply without extents, or with one of length zero.
     #[error(
         "BLOCK_STATUS was answered with no extent or an empty one; give at least one byte's state"

@@ -47,26 +47,19 @@ pub struct DriveCosts {
 
 /// The reason why no reservation is enough.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum NeedError {
-    /// The rate is none.
     #[error("{per_second} requests a second are no rate; ask for more than 0 and at most 10^9")]
-    Rate {
-        /// The rate.
-        per_second: f64,
-    },
+    Rate { per_second: f64 },
     /// A run without requests.
     #[error("a run of 0 requests is none; a run of 1 is random")]
     Run,
-    /// It is more than the drive.
     #[error(
         "that takes {:.1} % of the drive's time, more than it has; ask for fewer requests, longer \
             runs, or a faster drive",
         required * 100.0
     )]
-    MoreThanTheDrive {
-        /// The part of the drive's time; above 1.
-        required: f64,
-    },
+    MoreThanTheDrive { required: f64 },
 }
 
 impl Need {

@@ -55,6 +55,7 @@ pub enum ShareChange {
 
 /// Why a change of terms was not made. Nothing is changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ShareRefusal {
     /// The reservations would exceed the reservable share.
     #[error(
@@ -62,40 +63,18 @@ pub enum ShareRefusal {
             may be \
             reserved; ask for no more, or lower another reservation first"
     )]
-    TooMuch {
-        /// The tenant.
-        tenant: Tenant,
-        /// The requested reservation.
-        requested: Share,
-        /// The available share, its own reservation included.
-        available: Share,
-        /// The reservable share.
-        reservable: Share,
-    },
+    TooMuch { tenant: Tenant, requested: Share, available: Share, reservable: Share },
     /// Less would be reservable than is reserved.
     #[error(
         "{requested} cannot be all that may be reserved, because {reserved} are reserved already; \
             lower a reservation first"
     )]
-    Reserved {
-        /// The requested reservable share.
-        requested: Share,
-        /// The total reservation.
-        reserved: Share,
-    },
-    /// A limit below the reservation.
+    Reserved { requested: Share, reserved: Share },
     #[error(
         "{tenant}: a limit of {limit} is below its reservation of {reserve}; raise the limit or \
             lower the reservation"
     )]
-    LimitBelowReserve {
-        /// The tenant.
-        tenant: Tenant,
-        /// The limit.
-        limit: Share,
-        /// The reservation.
-        reserve: Share,
-    },
+    LimitBelowReserve { tenant: Tenant, limit: Share, reserve: Share },
     /// A limit that lets next to nothing through.
     #[error(
         "{tenant}: a limit of {limit} would hold a single request back for minutes; choose at \
@@ -103,67 +82,36 @@ pub enum ShareRefusal {
             {}",
         Terms::MIN_LIMIT
     )]
-    LimitTooSmall {
-        /// The tenant.
-        tenant: Tenant,
-        /// The limit.
-        limit: Share,
-    },
-    /// A burst out of range.
+    LimitTooSmall { tenant: Tenant, limit: Share },
     #[error(
         "{tenant}: a burst of {burst} is out of range; choose {} to {}",
         Terms::MIN_BURST,
         Terms::MAX_BURST
     )]
-    Burst {
-        /// The tenant.
-        tenant: Tenant,
-        /// The burst.
-        burst: Nanos,
-    },
-    /// A weight out of range.
+    Burst { tenant: Tenant, burst: Nanos },
     #[error("{tenant}: a weight of {weight} is out of range; choose 1 to {}", Terms::MAX_WEIGHT)]
-    Weight {
-        /// The tenant.
-        tenant: Tenant,
-        /// The weight.
-        weight: u16,
-    },
+    Weight { tenant: Tenant, weight: u16 },
     /// A cap of nothing.
     #[error(
         "{tenant}: a cap of 0 requests a second would hold everything back for ever; choose at \
             least 1, or no cap"
     )]
-    NoRequests {
-        /// The tenant.
-        tenant: Tenant,
-    },
+    NoRequests { tenant: Tenant },
     /// A cap of nothing, or beyond all drives.
     #[error(
         "{tenant}: a cap of {sectors} sectors a second is out of range; choose 1 to {}, or no cap",
         Terms::MAX_SECTORS
     )]
-    Sectors {
-        /// The tenant.
-        tenant: Tenant,
-        /// The cap.
-        sectors: u64,
-    },
+    Sectors { tenant: Tenant, sectors: u64 },
     /// Terms are removed from a tenant without any.
     #[error("{tenant} has no terms that could be removed")]
-    Unknown {
-        /// The tenant.
-        tenant: Tenant,
-    },
+    Unknown { tenant: Tenant },
     /// As many tenants have terms as there may be.
     #[error(
         "{tenant}: {} tenants have terms already, which is as many as may have; remove one first",
         Terms::MAX_TENANTS
     )]
-    TooMany {
-        /// The tenant.
-        tenant: Tenant,
-    },
+    TooMany { tenant: Tenant },
 }
 
 impl Tenant {

@@ -12,13 +12,11 @@ use super::BesideState;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum BesideError {
-    /// There is one.
     #[error(
         "the drive has a {state} characterization; see headtime status. Continue it with \
             --beside=resume, end it with --beside=cancel, or start over with --force"
     )]
     There { state: BesideState },
-    /// There is none.
     #[error("the drive has no characterization beside clients; start one first")]
     NotThere,
     /// There is nothing to resume.
@@ -35,16 +33,13 @@ pub enum BesideError {
         "this server was built without characterization; use one with the feature characterize"
     )]
     NotBuilt,
-    /// The drive closes.
     #[error("the drive is closing; start the server again first")]
     Closed,
-    /// The profile would be lost.
     #[error("this server keeps no state, so that the profile would be lost; name a file with -o")]
     NoPlace,
     /// The profile would serve nothing.
     #[error("--keep-model without -o leaves no result; name a file, or leave --keep-model out")]
     NoUse,
-    /// A relative path.
     #[error(
         "{} is not an absolute path, and the server has its own working directory; write the \
             whole path",
@@ -54,13 +49,11 @@ pub enum BesideError {
     /// A directory in place of a file.
     #[error("{} is a directory; expected the name of a file", path.display())]
     Directory { path: PathBuf },
-    /// The file exists.
     #[error(
         "{} exists; choose another file, or add --force to replace it",
         path.display()
     )]
     Exists { path: PathBuf },
-    /// The server cannot write the file.
     #[error(
         "the server cannot write {}: {error}; name a file in a directory that it may write, or \
             leave -o out",

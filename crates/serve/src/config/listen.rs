@@ -37,51 +37,32 @@ pub enum Listen {
 
 /// The reason why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ListenError {
     /// Neither `unix:` nor `tcp:`.
     #[error(
         "`{text}` is not an address to listen at; write unix:PATH or tcp:HOST:PORT, such as \
             unix:/run/headtime.sock or tcp:127.0.0.1:{DEFAULT_PORT}"
     )]
-    Kind {
-        /// The whole text.
-        text: String,
-    },
+    Kind { text: String },
     /// An unknown value of `tls=`.
     #[error("`{text}`: tls={word}: expected off, allow or require")]
-    Tls {
-        /// The whole text.
-        text: String,
-        /// The text after `tls=`.
-        word: String,
-    },
+    Tls { text: String, word: String },
     /// No path, or one longer than a unix socket may have.
     #[error("`{text}`: the path of a unix socket has 1 to 107 bytes; choose a shorter directory")]
-    Path {
-        /// The whole text.
-        text: String,
-    },
+    Path { text: String },
     /// Invalid permissions.
     #[error(
         "`{text}`: `{mode}` is not a mode; write three octal digits with an optional leading 0, \
             such \
             as unix:PATH,mode=0660"
     )]
-    Mode {
-        /// The whole text.
-        text: String,
-        /// The text after `mode=`.
-        mode: String,
-    },
-    /// No host, or no port.
+    Mode { text: String, mode: String },
     #[error(
         "`{text}`: expected tcp:HOST or tcp:HOST:PORT with a port from 0 to 65535; write an IPv6 \
             address in brackets, such as tcp:[::1]:{DEFAULT_PORT}"
     )]
-    Tcp {
-        /// The whole text.
-        text: String,
-    },
+    Tcp { text: String },
 }
 
 /// The values of `tls=`.

@@ -34,7 +34,6 @@ pub enum ControlError {
     /// The connection broke before the answer arrived.
     #[error("{}: the server closed the connection before it answered: {error}", path.display())]
     Gone { path: PathBuf, error: io::Error },
-    /// The answer is not one of this protocol.
     #[error(
         "{}: the answer cannot be read: {reason}; is this the control socket of a server of this \
             version?",

@@ -147,7 +147,6 @@ pub enum MapOrderError {
     /// The map has no file of its own.
     #[error("the map has no file; name one, or serve the drive with model = {by}:FILE")]
     NoFile { by: &'static str },
-    /// A relative path.
     #[error(
         "{} is not an absolute path, and the server has its own working directory; write the whole \
             path",

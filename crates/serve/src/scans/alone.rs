@@ -62,7 +62,6 @@ const SERVED_HINT: &str = "; if a `headtime serve` has it, scan its volumes ther
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum AloneError {
-    /// A server has the drive.
     #[error(
         "{drive} is served by a running headtime, which uses it exclusively; start the scan there: \
             `headtime scan start VOLUME --task {task} --control {}`, with {WHOLE_DRIVE} as VOLUME \
@@ -90,7 +89,6 @@ pub enum AloneError {
         path.display()
     )]
     State { path: PathBuf, error: io::Error },
-    /// The drive cannot be opened.
     #[error("drive {drive}: {error}{}", if error.may_pass_soon() { SERVED_HINT } else { "" })]
     Drive { drive: String, error: OpenError },
     /// The drive does not answer.
@@ -108,7 +106,6 @@ pub enum AloneError {
     /// The scan itself.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// A thread cannot be started.
     #[error("the threads of the scan cannot be started: {0}; raise the limit on threads")]
     Threads(io::Error),
 }

@@ -11,7 +11,6 @@ use super::{RangeError, WHOLE_DRIVE};
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ScanError {
-    /// An unknown target.
     #[error(
         "there is no volume {target} on this drive, which has {known}; name a volume that it has, \
             or {WHOLE_DRIVE} for the whole drive"
@@ -56,7 +55,6 @@ pub enum ScanError {
     /// The drive is closing.
     #[error("the drive rejects the change: {0}")]
     Drive(#[from] SubmitError),
-    /// A thread cannot be started.
     #[error("the thread of a scan cannot be started: {0}; raise the limit on threads")]
     Thread(std::io::Error),
 }

@@ -17,6 +17,7 @@ pub struct ScanRange {
 
 /// The reason why a target has no such range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum RangeError {
     /// It ends after the target.
     #[error(
@@ -25,40 +26,18 @@ pub enum RangeError {
         size.get(),
         ByteRange { end: None, ..*range }
     )]
-    Beyond {
-        /// The range.
-        range: ByteRange,
-        /// The target.
-        target: String,
-        /// Its size.
-        size: ByteSize,
-    },
-    /// It starts after the target.
+    Beyond { range: ByteRange, target: String, size: ByteSize },
     #[error(
         "the range {range} starts after the end of {target}, which has {size} ({} bytes); start it \
             before",
         size.get()
     )]
-    After {
-        /// The range.
-        range: ByteRange,
-        /// The target.
-        target: String,
-        /// Its size.
-        size: ByteSize,
-    },
+    After { range: ByteRange, target: String, size: ByteSize },
     /// It divides a sector.
     #[error(
         "the range {range} does not consist of whole sectors of {sector} bytes; write {aligned}"
     )]
-    Sectors {
-        /// The range.
-        range: ByteRange,
-        /// The bytes of a sector.
-        sector: u32,
-        /// The whole sectors that contain it.
-        aligned: ByteRange,
-    },
+    Sectors { range: ByteRange, sector: u32, aligned: ByteRange },
 }
 
 /// The note of the range in the state of a scan.

@@ -29,13 +29,11 @@ pub enum StartError {
     /// An HTTP endpoint cannot be served.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The drive cannot be opened.
     #[error("{}", of_drive(locator, error))]
     Drive { locator: String, error: OpenError },
     /// The table of volumes, or one of the volumes, is unusable.
     #[error("drive {locator}: {error}")]
     Volumes { locator: String, error: StoreError },
-    /// The threads cannot be started.
     #[error("the server's threads cannot be started: {0}; raise the limit on threads")]
     Threads(std::io::Error),
 }

@@ -80,10 +80,8 @@ pub enum TlsError {
         key.display(), certificate.display()
     )]
     KeyMismatch { key: PathBuf, certificate: PathBuf },
-    /// A certificate of an old version.
     #[error("tls: certificate {}: {OLD_VERSION}", path.display())]
     OldVersion { path: PathBuf },
-    /// There is nothing to reload.
     #[error(
         "the server has no [tls] and was started without --config, so that there is nothing to \
             reload; restart it for other changes"

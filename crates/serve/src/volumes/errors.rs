@@ -30,7 +30,6 @@ pub enum VolumeError {
             such as 100ms"
     )]
     Deadline { name: String },
-    /// A reservation above the limit.
     #[error(
         "volume {name}: a reserve of {reserve} is more than its limit of {limit}; lower the \
             reserve, or raise the limit"
@@ -64,7 +63,6 @@ pub enum VolumeError {
     /// A setting of the whole volume for a class.
     #[error("{export}: {key} is a setting of the whole volume; set it on {name}")]
     OfVolume { export: String, key: &'static str, name: String },
-    /// The volume exists already.
     #[error(
         "volume {name} is on the drive already; change it with `headtime volume set`, or choose \
             another name"
@@ -87,7 +85,6 @@ pub enum VolumeError {
         exactly(*requested), free.total, free.largest.get()
     )]
     NoSpace { name: String, requested: ByteSize, free: FreeSpace },
-    /// A full table.
     #[error(
         "volume {name}: the drive's table is full ({} volumes and classes); use fewer, larger ones",
         slot::MAX_ENTRIES
@@ -99,7 +96,6 @@ pub enum VolumeError {
             settings can change. Stop the server and use a partitioning program for the rest"
     )]
     Existing { name: String, known: String },
-    /// A range that cannot be moved.
     #[error(
         "volume {name}: {} from {} on cannot be moved; expected a range within its {} that begins \
             and ends on a mebibyte, or ends with the volume; change --from or --size",
@@ -119,7 +115,6 @@ pub enum VolumeError {
         exactly(*len), exactly(*address)
     )]
     NotFree { name: String, len: ByteSize, address: ByteSize },
-    /// No free extent there.
     #[error(
         "volume {name}: {} cannot be moved to {to}: that needs one free extent, and the longest \
             there is has {}; choose another place, move less at once (--from, --size), or remove \
@@ -139,7 +134,6 @@ pub enum VolumeError {
             more of it at once, so that its extents are joined"
     )]
     RelocatedExtents { name: String, count: usize },
-    /// An unknown volume.
     #[error("there is no volume {name} on the drive; it has {known}")]
     Unknown { name: String, known: String },
 }
@@ -151,7 +145,6 @@ pub enum TableError {
     /// A volume with an invalid name or description.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// Two volumes with one name or number.
     #[error("two volumes have the name {name} or the number {id}")]
     Twice { name: String, id: u32 },
     /// A number that was never assigned.

@@ -141,7 +141,6 @@ pub enum MetadataError {
             sectors of {table}; serve it with the sector size of its initialization"
     )]
     SectorSize { drive: u32, table: u32 },
-    /// The drive has shrunk.
     #[error(
         "the drive has {drive} sectors, but its table of volumes was written for {table}: it was \
             truncated, or copied incompletely; serve it at its full size"

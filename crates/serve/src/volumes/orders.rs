@@ -122,22 +122,18 @@ pub enum OrderError {
             serve`"
     )]
     WholeDrive,
-    /// An unknown class.
     #[error(
         "`{export}`: a volume has the classes realtime and bulk; write {volume}@realtime or \
             {volume}@bulk"
     )]
     UnknownClass { export: String, volume: String },
-    /// A class that the volume does not have.
     #[error("volume {volume} has no class {class}; it has {has}")]
     NoClass { volume: String, class: &'static str, has: String },
-    /// A size for a class.
     #[error("{export} is a class and shares the sectors of its volume; give a size to {volume}")]
     ClassSize { export: String, volume: String },
     /// The scheduler rejects the terms.
     #[error("{0}")]
     Terms(String),
-    /// The change is on the drive, but the scheduler does not have it.
     #[error(
         "volume {name}: the change is on the drive, but the scheduler did not apply it: {error}; \
             it takes effect after a restart"
@@ -158,14 +154,12 @@ pub enum OrderError {
     /// No relocation runs.
     #[error("volume {name} is not being relocated, so there is nothing to cancel")]
     NotRelocating { name: String },
-    /// A relocation does not end.
     #[error(
         "the relocation of volume {name} ends as soon as its writes in flight are complete, which \
             they are not after {patience:?}; check the drive, and its state with `headtime volume \
             show {name}`"
     )]
     StillRelocating { name: String, patience: Duration },
-    /// A class is to be relocated.
     #[error("{export} is a class and shares the sectors of its volume; relocate {volume}")]
     ClassRelocation { export: String, volume: String },
     /// The state directory cannot be written.

@@ -83,7 +83,6 @@ pub enum StoreError {
     /// The scheduler rejected the change of terms.
     #[error("the terms of the volumes cannot be set: {0}")]
     Shares(String),
-    /// The system has no random bytes for the drive's UUID.
     #[error("the system gives no random bytes for the drive's UUID: {0}")]
     Random(String),
 }

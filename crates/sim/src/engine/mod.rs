@@ -69,6 +69,7 @@ pub enum StepOutcome {
 
 /// The reason why a run cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum EngineError {
     /// The scheduler refused a request.
     #[error(
@@ -76,25 +77,13 @@ pub enum EngineError {
             come faster than the drive can serve them",
         id.0
     )]
-    Refused {
-        /// The request.
-        id: RequestId,
-        /// The time.
-        at: Instant,
-        /// The reason.
-        refusal: Refusal,
-    },
+    Refused { id: RequestId, at: Instant, refusal: Refusal },
     /// Requests are held, and no event is left.
     #[error(
         "at {at} {held} requests are held but nothing is under way; the policy must send something \
             when the drive is empty"
     )]
-    Stalled {
-        /// The time.
-        at: Instant,
-        /// Requests held.
-        held: u64,
-    },
+    Stalled { at: Instant, held: u64 },
 }
 
 impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {

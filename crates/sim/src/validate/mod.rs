@@ -55,6 +55,7 @@ pub use spindle::SpindleFit;
 
 /// The reason why a recording cannot be replayed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ValidateError {
     /// An access lies past the drive's end.
     #[error(
@@ -62,16 +63,7 @@ pub enum ValidateError {
             validate with the profile of the drive that was recorded, or \
          remove the line", capacity = capacity.get()
     )]
-    PastEnd {
-        /// The line of the recording.
-        line: usize,
-        /// The sectors of the access.
-        extent: Extent,
-        /// The profile's name.
-        profile: String,
-        /// The drive's size.
-        capacity: Sectors,
-    },
+    PastEnd { line: usize, extent: Extent, profile: String, capacity: Sectors },
     /// The profile is not valid.
     #[error(transparent)]
     Profile(#[from] ProfileError),

@@ -30,33 +30,20 @@ pub struct Detection {
 
 /// The reason why no format was detected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum DetectError {
-    /// The file is empty.
     #[error("{file} is empty; expected a trace")]
-    Empty {
-        /// The name of the file.
-        file: String,
-    },
+    Empty { file: String },
     /// More than one format fits.
     #[error("{file} may be {}; name the format", list(candidates))]
-    Ambiguous {
-        /// The name of the file.
-        file: String,
-        /// Formats that decode most of the sample.
-        candidates: Vec<Candidate>,
-    },
+    Ambiguous { file: String, candidates: Vec<Candidate> },
     /// No format fits.
     #[error(
         "{file} has no known format: {}; name the format if it is one of {}",
         closest(candidates),
         names()
     )]
-    Unknown {
-        /// The name of the file.
-        file: String,
-        /// Formats that decode any of the sample.
-        candidates: Vec<Candidate>,
-    },
+    Unknown { file: String, candidates: Vec<Candidate> },
 }
 
 /// A format, and the part of a sample that it decodes.

@@ -59,20 +59,14 @@ impl Remap {
 
 /// The reason why addresses cannot be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum PlaceError {
     /// The accessed pieces are larger than the drive.
     #[error(
         "the trace touches {touched_bytes} bytes in pieces of {piece_bytes}, more than the drive's \
             {capacity_bytes}; scale addresses or let them wrap"
     )]
-    Touched {
-        /// Bytes of all touched pieces.
-        touched_bytes: u64,
-        /// Bytes of a piece.
-        piece_bytes: u64,
-        /// Bytes of the drive.
-        capacity_bytes: u64,
-    },
+    Touched { touched_bytes: u64, piece_bytes: u64, capacity_bytes: u64 },
     /// The mapping needs to know the whole trace.
     #[error("scaling and packing addresses need a first pass over the trace; survey it")]
     NotSurveyed,

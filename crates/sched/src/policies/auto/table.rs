@@ -31,25 +31,22 @@ pub struct AutoRow {
 
 /// The reason why rows make no table.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum AutoTableError {
     /// A policy that is in no table of policies.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A policy that cannot be switched to.
     #[error(
         "policy {name} cannot be in the table: it is an oracle, needs shares or worst cases, or is \
             `auto` itself"
     )]
     NotSwitchable {
-        /// The policy.
         name: String,
     },
     /// A policy that must be there is missing, or is there twice.
     #[error("policy {name} is in the table {times} times; write it once")]
     Times {
-        /// The policy.
         name: String,
-        /// The number of times that it is there.
         times: usize,
     },
     /// No row at all, or too many.
@@ -58,23 +55,15 @@ pub enum AutoTableError {
     /// A row with another number of scores than there are policies.
     #[error("load {load}: there are {scores} scores for {policies} policies; write one for each")]
     Scores {
-        /// The load.
         load: String,
-        /// The number of scores.
         scores: usize,
-        /// The number of policies.
         policies: usize,
     },
-    /// A value that no load has.
     #[error("load {load}: {name} = {value} is out of range (0 to {max})")]
     Value {
-        /// The load.
         load: String,
-        /// The feature, or the policy of a score.
         name: String,
-        /// The value.
         value: String,
-        /// The maximum.
         max: f64,
     },
 }
