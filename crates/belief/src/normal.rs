@@ -5,7 +5,6 @@ pub(crate) fn upper_tail(z: f64) -> f64 {
     0.5 * libm::erfc(z * core::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The density.
 pub(crate) fn density(z: f64) -> f64 {
     if z.abs() > 30.0 { 0.0 } else { libm::exp(-0.5 * z * z) * 0.398_942_280_401_432_7 }
 }

@@ -114,7 +114,6 @@ impl Commands {
         self.remove(index.expect("a command is removed where it was sent"));
     }
 
-    /// Changes each command.
     pub(crate) fn change(&mut self, change: impl FnMut(&mut Outstanding)) {
         let mut commands = core::mem::take(self).commands;
         commands.iter_mut().for_each(change);

@@ -75,7 +75,6 @@ type LevelKey = (u8, Lba, Ticket, Slot);
 pub(crate) struct Slot(u32);
 
 impl Slot {
-    /// The first slot.
     pub(crate) const FIRST: Self = Self(0);
 
     pub(crate) const fn new(number: u32) -> Self {

@@ -16,7 +16,6 @@ use crate::volumes::{DriveShape, LiveVolume, VolumeClass, VolumeSettings};
 /// One export: a class of requests of one volume.
 #[derive(Debug)]
 pub(crate) struct Export {
-    /// Its name.
     pub(crate) name: String,
     pub(crate) volume: Arc<LiveVolume>,
     pub(crate) class: VolumeClass,
@@ -115,7 +114,6 @@ impl Export {
 }
 
 impl Exports {
-    /// Adds an export.
     pub(crate) fn add(&self, export: Export) {
         let mut exports = self.by_name.write();
         exports.insert(export.name.clone(), Arc::new(export));

@@ -179,7 +179,6 @@ impl HttpListener {
         }
     }
 
-    /// The endpoint.
     pub(crate) fn endpoint(&self) -> HttpEndpoint {
         self.endpoint
     }

@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use listenfd::ListenFd;
 use parking_lot::Mutex;
 
-/// A passed socket.
 #[derive(Debug)]
 pub(crate) enum PassedSocket {
     Unix(UnixListener, PathBuf),

@@ -41,7 +41,6 @@ enum BoundSocket {
     Passed(ListeningSocket),
 }
 
-/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: ListeningSocket,

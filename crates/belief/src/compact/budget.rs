@@ -26,7 +26,6 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// One slice.
     pub(super) fn slice() -> Self {
         Self { spent: 0 }
     }

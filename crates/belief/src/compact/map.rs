@@ -91,7 +91,6 @@ pub struct CompactMap {
     pub(crate) moved: Moved,
 }
 
-/// Arm times.
 #[derive(Clone, Debug)]
 pub(crate) enum ArmTimes {
     /// The curve of the profile, with learned residuals.

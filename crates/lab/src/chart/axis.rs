@@ -1,6 +1,5 @@
 //! [`Axis`]: what runs along a plot's side, how it is spaced, and where its marks stand.
 
-/// An axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     title: String,

@@ -2,12 +2,10 @@
 
 use super::{Axis, open, rectangle, straight, text, width_of};
 
-/// One bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     /// The class of its color.
     pub class: String,
-    /// The name.
     pub name: String,
     /// True for an oracle.
     pub oracle: bool,
@@ -22,7 +20,6 @@ pub(crate) struct Bar {
 /// One bar of several parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
-    /// The name.
     pub name: String,
     /// True for an oracle.
     pub oracle: bool,
@@ -37,7 +34,6 @@ pub(crate) struct Stack {
 pub(crate) struct Part {
     /// The class of its color.
     pub class: String,
-    /// The name.
     pub name: &'static str,
     /// Its length, as a share of one.
     pub share: f64,

@@ -3,12 +3,10 @@
 use super::plot::{BOTTOM, LEFT, TOP};
 use super::{Axis, Plot, n, text, width_of};
 
-/// One line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     /// The class of its color.
     pub class: String,
-    /// The name.
     pub name: String,
     /// True for an oracle, which is drawn dashed with hollow marks.
     pub dashed: bool,

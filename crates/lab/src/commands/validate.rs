@@ -146,7 +146,6 @@ fn as_recorded(profile: DriveProfile) -> Result<DriveProfile, Failure> {
 /// The setup that recordings were made with.
 const RECORDED: &str = "recorded";
 
-/// Reads a recording.
 pub(super) fn read(file: &Path) -> Result<Recording, Failure> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file)

@@ -170,7 +170,6 @@ impl Cell {
         plan.spec.outstanding.as_ref().map(|outstanding| outstanding.value)
     }
 
-    /// The requests.
     fn source(&self, plan: &Plan) -> Result<Box<dyn RequestSource + Send>, Failure> {
         let case = &plan.cases[self.case];
         match &self.kind {

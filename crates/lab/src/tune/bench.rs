@@ -21,7 +21,6 @@ use crate::papers::Cause;
 /// A simulated drive for runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
-    /// Its profile.
     pub(crate) profile: Arc<DriveProfile>,
     /// The level of noise.
     pub(crate) noise: NoiseLevel,

@@ -121,13 +121,11 @@ const LOADS: &[(&str, &str)] = &[
 /// A load of `headtime tune`.
 #[derive(Clone, Debug)]
 pub(crate) struct TuneLoad {
-    /// Its name.
     pub(crate) name: String,
     /// Its streams.
     pub(crate) file: Arc<WorkloadFile>,
 }
 
-/// All loads.
 pub(crate) fn loads() -> Vec<TuneLoad> {
     LOADS.iter().map(|(name, streams)| load(name, streams)).collect()
 }

@@ -20,7 +20,6 @@ pub struct SourceLocation {
 }
 
 impl SourceLocation {
-    /// The whole file.
     pub(super) fn whole(file: &Arc<str>) -> Self {
         Self { file: file.clone(), line: 0, column: 0 }
     }

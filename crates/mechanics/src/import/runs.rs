@@ -92,7 +92,6 @@ pub(super) fn runs<'t>(
     Ok(runs)
 }
 
-/// A track pattern.
 struct TrackPattern {
     low: u64,
     high: u64,

@@ -11,7 +11,6 @@ use headtime_units::{Extent, Lba, Sectors};
 use super::pending::PendingSectors;
 use crate::background::{Pace, ScanId, ScanOptions, ScanPriority};
 
-/// One scan.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pub(crate) id: ScanId,

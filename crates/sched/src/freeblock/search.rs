@@ -118,7 +118,6 @@ pub(crate) struct Piece {
     worth: u64,
 }
 
-/// Counts of searches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SearchCounts {
     /// Tracks visited.

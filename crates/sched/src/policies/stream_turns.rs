@@ -108,7 +108,6 @@ pub(crate) struct StreamTurns {
     waits: Waits,
 }
 
-/// A turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     owner: Owner,

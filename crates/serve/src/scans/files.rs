@@ -61,7 +61,6 @@ impl StateFile {
         self.path.parent().map_or(Ok(()), std::fs::create_dir_all)
     }
 
-    /// Removes the state.
     pub(super) fn remove(&self) -> io::Result<()> {
         remove_durably(&self.path)?;
         remove_durably(&self.journal_path())

@@ -193,7 +193,6 @@ impl Tuner {
         Ok(changeables().filter(selected).map(|known| self.status(&now, &known)).collect())
     }
 
-    /// The policy.
     pub(crate) fn policy(&self) -> headtime_io::PolicyChoice {
         self.now.lock().values.policy.clone()
     }

@@ -29,7 +29,6 @@ use super::table::Volume;
 pub(crate) struct LiveVolume {
     /// Its number.
     pub(crate) id: VolumeId,
-    /// Its name.
     pub(crate) name: String,
     pub(crate) sector: SectorSize,
     state: Mutex<State>,

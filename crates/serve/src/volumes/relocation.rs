@@ -83,9 +83,7 @@ pub struct RelocateOrder {
 /// A planned relocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// The volume.
     pub(super) volume: VolumeId,
-    /// Its name.
     pub(super) name: String,
     /// The first sector of the volume that moves.
     pub(super) offset: Sectors,

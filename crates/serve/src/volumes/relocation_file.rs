@@ -25,7 +25,6 @@ pub(crate) struct RelocationFile {
 pub(super) struct StoredRelocation {
     /// The number of the volume.
     pub(super) volume: u32,
-    /// Its name.
     pub(super) name: String,
     /// The first sector of the volume that moves.
     pub(super) offset: u64,

@@ -28,7 +28,6 @@ pub(super) struct Before {
     at: Instant,
 }
 
-/// One event.
 #[derive(Debug, Serialize)]
 struct WebEvent {
     /// The answer of the verb `status` at this moment.

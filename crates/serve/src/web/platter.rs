@@ -15,7 +15,6 @@ const MAX_HEADS: usize = 512;
 /// The maximum number of zones in an event.
 const MAX_ZONES: usize = 48;
 
-/// The platter.
 #[derive(Debug, Serialize)]
 pub(super) struct WebPlatter {
     /// The model knows tracks and angles; otherwise, positions are shares of the addresses.

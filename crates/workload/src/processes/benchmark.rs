@@ -66,7 +66,6 @@ enum FileOp {
     Delete,
 }
 
-/// One thread.
 #[derive(Clone, Debug)]
 struct Thread {
     client: Option<ClientId>,

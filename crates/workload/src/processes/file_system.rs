@@ -49,7 +49,6 @@ struct Group {
     goal: u64,
 }
 
-/// A file.
 #[derive(Clone, Debug, Default)]
 struct File {
     group: u32,
@@ -152,7 +151,6 @@ impl FileSystem {
         Some(extent)
     }
 
-    /// Deletes a file.
     pub(super) fn delete(&mut self, id: FileId) {
         let file = core::mem::take(&mut self.files[id as usize]);
         let group = &mut self.groups[file.group as usize];

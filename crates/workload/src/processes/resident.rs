@@ -53,7 +53,6 @@ impl Resident {
         }
     }
 
-    /// Removes a file.
     pub(super) fn remove(&mut self, file: FileId) {
         if let Some((used, len)) = self.files.remove(&file) {
             self.by_use.remove(&used);

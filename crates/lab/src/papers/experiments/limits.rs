@@ -28,7 +28,6 @@ pub(super) struct Figures {
     pub(super) why: &'static str,
 }
 
-/// The table.
 pub(super) const TABLE: [Figures; 2] = [
     Figures {
         drive: "atlas10k",

@@ -160,7 +160,6 @@ impl Model {
     }
 }
 
-/// One curve.
 struct Curve {
     model: Model,
     learner: Learner,
