@@ -37,63 +37,66 @@ pub struct Metric {
     pub is_share: bool,
 }
 
+/// A time that is better if it is shorter, without an interval of one run.
+const TIME: Metric = Metric {
+    key: "",
+    title: "",
+    unit: "ms",
+    more: false,
+    of: |_| None,
+    alone: |_| None,
+    show: show_ms,
+    is_share: false,
+};
+
+/// A rate that is better if it is larger.
+const PROGRESS: Metric = Metric {
+    unit: "of rates alone",
+    more: true,
+    alone: half_width_of_progress,
+    show: show_rate,
+    ..TIME
+};
+
 /// Every figure by which policies are compared.
 pub const METRICS: &[Metric] = &[
     Metric {
         key: "progress",
         title: "progress",
         unit: "of the rate alone",
-        more: true,
         of: |figures| figures.progress,
-        alone: half_width_of_progress,
-        show: show_rate,
-        is_share: false,
+        ..PROGRESS
     },
     Metric {
         key: "progress_sum",
         title: "sum of progress",
-        unit: "of rates alone",
-        more: true,
         of: |figures| figures.progress_sum,
-        alone: half_width_of_progress,
-        show: show_rate,
-        is_share: false,
+        ..PROGRESS
     },
     Metric {
         key: "progress_harmonic_mean",
         title: "harmonic mean of progress",
-        unit: "of rates alone",
-        more: true,
         of: |figures| figures.progress_harmonic_mean,
-        alone: half_width_of_progress,
-        show: show_rate,
-        is_share: false,
+        ..PROGRESS
     },
     Metric {
         key: "equal_load_response_ms_p99",
         title: "response within which 99 % end at equal load",
-        unit: "ms",
-        more: false,
         of: |figures| figures.equal_load.map(|equal_load| equal_load.response_ms_p99),
-        alone: |_| None,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "iops",
         title: "throughput",
         unit: "requests/s",
-        more: true,
         of: |figures| Some(figures.iops),
         alone: |figures| figures.iops_half_width_95,
-        show: show_rate,
-        is_share: false,
+        ..PROGRESS
     },
     Metric {
         key: "mib_per_second",
         title: "throughput",
         unit: "MiB/s",
-        more: true,
         of: |figures| Some(figures.mib_per_second),
         // Bytes of requests do not depend on when they are served, so the two rates are as unsure
         // as each other.
@@ -102,78 +105,53 @@ pub const METRICS: &[Metric] = &[
                 half_width / figures.iops.max(f64::MIN_POSITIVE) * figures.mib_per_second
             })
         },
-        show: show_rate,
-        is_share: false,
+        ..PROGRESS
     },
     Metric {
         key: "response_ms_mean",
         title: "mean response",
-        unit: "ms",
-        more: false,
         of: |figures| response(figures, figures.response_ms.mean),
         alone: |figures| figures.response_ms_mean_half_width_95,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "response_ms_p50",
         title: "median response",
-        unit: "ms",
-        more: false,
         of: |figures| response(figures, figures.response_ms.p50),
-        alone: |_| None,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "response_ms_p95",
         title: "response within which 95 % end",
-        unit: "ms",
-        more: false,
         of: |figures| response(figures, figures.response_ms.p95),
-        alone: |_| None,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "response_ms_p99",
         title: "response within which 99 % end",
-        unit: "ms",
-        more: false,
         of: |figures| response(figures, figures.response_ms.p99),
-        alone: |_| None,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "response_ms_p999",
         title: "response within which 99.9 % end",
-        unit: "ms",
-        more: false,
         of: |figures| response(figures, figures.response_ms.p999),
-        alone: |_| None,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "response_ms_max",
         title: "longest response",
-        unit: "ms",
-        more: false,
         of: |figures| response(figures, figures.response_ms.max),
-        alone: |_| None,
-        show: show_ms,
-        is_share: false,
+        ..TIME
     },
     Metric {
         key: "deadline_miss_share",
         title: "deadlines missed",
         unit: "of those due",
-        more: false,
         of: Figures::miss_share,
-        alone: |_| None,
         show: show_percent,
         is_share: true,
+        ..TIME
     },
 ];
 
