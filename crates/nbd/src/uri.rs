@@ -272,8 +272,7 @@ mod tests {
             (
                 "nbds://h/x",
                 "nbds://h/x: TLS (nbds://) is not supported; use nbd:// on a trusted network or \
-                    through a tunnel such \
-                 as ssh -L",
+                    through a tunnel such as ssh -L",
             ),
             ("nbd+unix:///x", "nbd+unix:///x: no socket given; append ?socket=PATH"),
             ("nbd://h:0/x", "nbd://h:0/x: host \"h:0\": expected a port from 1 to 65535"),

@@ -321,8 +321,7 @@ impl Server {
         }) {
             tracing::warn!(
                 "{}: every client that reaches this address may read and write all unrestricted \
-                    exports, \
-                    and the data can be read on the network; add tls=require",
+                    exports, and the data can be read on the network; add tls=require",
                 open_listener.address()
             );
         }

@@ -51,9 +51,8 @@ pub(crate) fn warnings(
     } else if !policy.enforces_shares() {
         warnings.extend(about(&exports, |export| export.has_terms).map(|with| {
             format!(
-                "policy {name} ignores the reserve, limit, burst, weight, priority and rate \
-                    limits of {with}; headtime and utilization honor them (`headtime set \
-                    policy=headtime`)"
+                "policy {name} ignores the reserve, limit, burst, weight, priority and rate limits \
+                    of {with}; headtime and utilization honor them (`headtime set policy=headtime`)"
             )
         }));
     }

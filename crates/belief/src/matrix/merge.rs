@@ -269,8 +269,7 @@ mod tests {
                     prop_assert_eq!(
                         merged.time(from, to),
                         either,
-                        "with one scale nothing is \
-                        rounded twice"
+                        "with one scale nothing is rounded twice"
                     );
                 }
                 if count_samples {

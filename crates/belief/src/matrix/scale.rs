@@ -173,8 +173,7 @@ mod tests {
                 prop_assert_eq!(
                     scale.code(answer),
                     scale.code(time),
-                    "made a code again it is the \
-                    same code"
+                    "made a code again it is the same code"
                 );
             }
         }

@@ -382,8 +382,7 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
     headtime_console::note!(
         "headtime: --allow-writes reads single sectors of {drive} and writes the same bytes back. \
             Their content stays the same unless another program writes to the drive at the same \
-            time. A sector that is being written during a power cut may be unreadable \
-            afterwards."
+            time. A sector that is being written during a power cut may be unreadable afterwards."
     );
     if arguments.yes {
         return Ok(());

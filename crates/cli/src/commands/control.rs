@@ -59,8 +59,7 @@ impl ServerChoice {
     fn control_socket(&self, otherwise: &str) -> Result<PathBuf, Failure> {
         let no_place = |what: &str| {
             Failure::usage(anyhow!(
-                "{what} has no default control socket; name it with \
-                    --control PATH"
+                "{what} has no default control socket; name it with --control PATH"
             ))
         };
         if let Some(path) = &self.control {

@@ -190,8 +190,7 @@ impl TraceReport {
             note(summary.sharing, "requests of further devices or processes share the last stream"),
             note(
                 summary.without_response,
-                "requests without response time follow at their \
-                recorded distance",
+                "requests without response time follow at their recorded distance",
             ),
         ]
         .into_iter()

@@ -60,8 +60,7 @@ pub enum ShareRefusal {
     /// The reservations would exceed the reservable share.
     #[error(
         "{tenant} asks for {requested} of disk time; {available} are left of the {reservable} that \
-            may be \
-            reserved; ask for no more, or lower another reservation first"
+            may be reserved; ask for no more, or lower another reservation first"
     )]
     TooMuch { tenant: Tenant, requested: Share, available: Share, reservable: Share },
     /// Less would be reservable than is reserved.
@@ -78,8 +77,7 @@ pub enum ShareRefusal {
     /// A limit that lets next to nothing through.
     #[error(
         "{tenant}: a limit of {limit} would hold a single request back for minutes; choose at \
-            least \
-            {}",
+            least {}",
         Terms::MIN_LIMIT
     )]
     LimitTooSmall { tenant: Tenant, limit: Share },

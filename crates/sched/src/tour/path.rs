@@ -280,8 +280,7 @@ mod tests {
             prop_assert_eq!(everywhere[place], increase);
             prop_assert!(
                 everywhere.iter().all(|other| *other >= increase),
-                "{:?}, chosen \
-                {}",
+                "{:?}, chosen {}",
                 everywhere,
                 place
             );

@@ -54,8 +54,7 @@ pub enum ListenError {
     /// Invalid permissions.
     #[error(
         "`{text}`: `{mode}` is not a mode; write three octal digits with an optional leading 0, \
-            such \
-            as unix:PATH,mode=0660"
+            such as unix:PATH,mode=0660"
     )]
     Mode { text: String, mode: String },
     #[error(

@@ -424,8 +424,7 @@ impl Config {
             )),
             _ if self.raw.kernel_knobs == KernelKnobs::Keep && key == "write_cache" => Some(
                 "write_cache is set through the kernel, but kernel_knobs = keep forbids that; \
-                    leave \
-                    one of them out"
+                    leave one of them out"
                     .to_string(),
             ),
             _ => None,

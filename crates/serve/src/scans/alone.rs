@@ -286,8 +286,7 @@ fn bind_control_socket(locator: &Locator, task: TaskKind) -> Result<Option<Liste
         Err(BindError::Live { .. }) => Err(socket_owner_error(locator, task, &path)),
         Err(error) => {
             tracing::warn!(
-                "{error}; without a control socket, no other program can query or end this \
-                    scan"
+                "{error}; without a control socket, no other program can query or end this scan"
             );
             Ok(None)
         }

@@ -150,8 +150,7 @@ mod tests {
             ),
             (
                 "100..1100",
-                "the range 100..1100 does not consist of whole sectors of 512 bytes; write \
-                    0..1536",
+                "the range 100..1100 does not consist of whole sectors of 512 bytes; write 0..1536",
             ),
         ] {
             assert_eq!(within(text), Err(expected.to_owned()));

@@ -149,8 +149,7 @@ impl Contents {
         if let Some(TableState::Repaired(wrong)) = &opening {
             tracing::warn!(
                 "one of the two copies of the drive's table of volumes was damaged ({wrong}) and \
-                    was restored from the other; unless the last server was killed, check the \
-                    drive"
+                    was restored from the other; unless the last server was killed, check the drive"
             );
         }
         if let Some(TableState::Restored(wrong)) = &opening {

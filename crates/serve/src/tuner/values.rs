@@ -191,8 +191,7 @@ mod tests {
                 "color",
                 "red",
                 "there is no tunable `color`; known are policy, outstanding, auto_table, \
-                    latency_matrix, \
-                    deadlines, lookahead_k, timesource",
+                    latency_matrix, deadlines, lookahead_k, timesource",
             ),
         ] {
             let message = values.set(name, value).expect_err(name);

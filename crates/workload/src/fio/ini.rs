@@ -61,8 +61,7 @@ pub(super) fn sections(file: &str, text: &str) -> (Vec<Section>, Vec<TextError>)
                     .to_string(),
             ),
             _ => wrong(alloc::format!(
-                "option `{key}` stands before the first section; put \
-                [global] or [job] above it"
+                "option `{key}` stands before the first section; put [global] or [job] above it"
             )),
         }
     }

@@ -181,8 +181,7 @@ impl<'a> Job<'a> {
         if sequencer != "sequential" {
             self.refuse(
                 "rw_sequencer",
-                "expected sequential; identical repeats one address, which is not \
-                supported",
+                "expected sequential; identical repeats one address, which is not supported",
                 (),
             );
         }

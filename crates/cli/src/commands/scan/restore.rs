@@ -112,8 +112,7 @@ fn restore_to(
     );
     anyhow::ensure!(
         reader.is_complete(),
-        "{name} is incomplete, so {} is not a backup; use the stream from its beginning to its \
-            end",
+        "{name} is incomplete, so {} is not a backup; use the stream from its beginning to its end",
         part.display()
     );
     to.sync_all().with_context(cannot_write)?;

@@ -50,8 +50,7 @@ impl Begun {
             ModelSource::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
                 return Err(Failure::usage(anyhow!(
                     "--map and --map-out apply to a latency map, and the drive model is the \
-                        profile; \
-                        add --model matrix or --model compact"
+                        profile; add --model matrix or --model compact"
                 )));
             }
             ModelSource::Map { .. } if arguments.policy.entry.oracle => {

@@ -244,8 +244,7 @@ pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
     } else if rate.places.contains(&tail.places[0]) {
         format!(
             "{soon} answers 99 % soonest{at}; its throughput does not differ significantly from \
-                that of \
-                {fast}, the most"
+                that of {fast}, the most"
         )
     } else {
         format!("{fast} serves most, {soon} answers 99 % soonest{at}: no policy leads in both")

@@ -71,9 +71,8 @@ pub(super) fn method(view: &View<'_>) -> Markup {
         p.fine {
             "The best policies are the leader and all that do not differ significantly from it at \
              95 %. Oracles and overloaded policies are shown but not called best. With many \
-             policies \
-             and cases some differences are significant by chance: one in twenty of those that do \
-             not exist."
+             policies and cases some differences are significant by chance: one in twenty of those \
+             that do not exist."
         }
     } }
 }

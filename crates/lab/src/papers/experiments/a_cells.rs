@@ -111,8 +111,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                         what,
                         kept,
                         "%",
-                        "Not published: shows the effect of \
-                        keeping another time than the worst.",
+                        "Not published: shows the effect of keeping another time than the worst.",
                     ),
                 });
                 lines[place].push(Point::of(*kib as f64, kept));
@@ -138,14 +137,12 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     }
     fixed(context, &mut findings)?;
     findings.notes.push(
-        "The matrix is full and exact from the start: all loss is due to the size \
-        of its cells."
+        "The matrix is full and exact from the start: all loss is due to the size of its cells."
             .to_string(),
     );
     findings.notes.push(
         "The publication names neither the time that its cells keep nor the queue length; the \
-            worst \
-            time is compared, which P1 keeps."
+            worst time is compared, which P1 keeps."
             .to_string(),
     );
     Ok(findings)
@@ -228,6 +225,5 @@ const FIXED_ON: &str = "atlas10k";
 
 /// Only cells about as long as a track come to need it.
 const WHY: &str = "over cells as long as a track the worst time is a whole revolution for every \
-    pair, \
-    which leaves the order by seek; below that falls a matrix \
-     that takes times by accident for times of pairs, as the row of pairs observed once shows.";
+    pair, which leaves the order by seek; below that falls a matrix that takes times by accident \
+    for times of pairs, as the row of pairs observed once shows.";

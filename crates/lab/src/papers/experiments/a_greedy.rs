@@ -82,8 +82,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                         what,
                         gain,
                         "gain",
-                        "Not published: how the gain \
-                        grows with depth.",
+                        "Not published: how the gain grows with depth.",
                     ),
                     _ => {
                         let why = "the beam of the prototype may have kept other plans than this \

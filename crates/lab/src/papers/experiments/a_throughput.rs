@@ -156,8 +156,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 figures.drive
             );
             let why = "the mean seek alone does not explain the difference; the cost of short \
-                seeks \
-                in the prototype is not known.";
+                seeks in the prototype is not known.";
             findings.rows.push(limits::throughput(what, published, iops(measures), why));
         }
     }

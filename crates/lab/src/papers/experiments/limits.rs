@@ -130,8 +130,7 @@ pub(super) fn parameters(requests: u64) -> Vec<FixedParameter> {
 pub(super) fn notes() -> Vec<String> {
     [
         "The published figures are those of a prototype simulator with its own drive models, not \
-            of a \
-            paper or a real drive.",
+            of a paper or a real drive.",
         "Every policy receives the same addresses in the same order of arrival.",
         "A row marked oracle uses the simulated drive's truth, which no program knows of a real \
             drive.",

@@ -386,9 +386,8 @@ const MOVED_ALONE: &str = "Where sectors are moved, to near the inner edge of th
     within their zone, only reads of them are judged; the reads before the change are of the same.";
 const MATRIX: &str = "The matrix answers pairs of fixed positions and keeps the worst: after a \
     change it is raised where times are longer and never lowered where they are shorter, so that \
-    pairs that became \
-     quicker stay wrong. `LatencyMatrix::forget` makes cells unknown again; nobody calls it by \
-     himself.";
+    pairs that became quicker stay wrong. `LatencyMatrix::forget` makes cells unknown again; \
+    nobody calls it by himself.";
 const STEP: &str = "A speed that changes at once is what a spindle does that was stopped and \
     started; one that drifts is what it does as it warms up.";
 

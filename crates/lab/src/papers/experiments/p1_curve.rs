@@ -280,8 +280,7 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
         ),
         Row::unpublished(
             what(&format!(
-                "correct within 5 % at the edge of a revolution after {requests} \
-                requests"
+                "correct within 5 % at the edge of a revolution after {requests} requests"
             )),
             share_percent(last.right_at_the_edge, last.at_the_edge),
             "% of pairs",
@@ -357,10 +356,8 @@ fn parameters(requests: u64) -> Vec<FixedParameter> {
 }
 
 const EDGES: &str = "Pairs at the edge, whose sector passes less than 100 us after the arm arrives \
-    or \
-    passed less than 100 us before it, are counted apart: whether they take an additional \
-    revolution depends on \
-    noise.";
+    or passed less than 100 us before it, are counted apart: whether they take an additional \
+    revolution depends on noise.";
 const NO_CACHE: &str =
     "The drive has no cache: mechanics, late reports and retries of a simulated drive.";
 

@@ -392,9 +392,8 @@ fn panel(title: String, names: &[&str], measured: &[Measures], each: usize) -> P
 const HALF: &str = "paths by insertion gain little over an order by address, whatever the map; the \
     nearest neighbor by the same map gains more (p1.map varies map, order and drive).";
 const CPU: &str = "What the paper says of long queues (the collapse of the exact solution, and \
-    SATF-LBN falling behind past 100) was processor time of its day; \
-     decisions take no time in simulation, and FSATF-MAP-EXACT goes over to insertion beyond the \
-     queue that it solves.";
+    SATF-LBN falling behind past 100) was processor time of its day; decisions take no time in \
+    simulation, and FSATF-MAP-EXACT goes over to insertion beyond the queue that it solves.";
 
 #[cfg(test)]
 mod tests {

@@ -148,12 +148,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     findings.notes.extend([EDF_MISSES, CAUSES, SAFEGUARD, LIMIT].map(str::to_string));
     let judged = [HALF, BOTH, beyond[3].0].map(|words| safeguarded(MORE.0, MORE.1, words));
     for ((name, run), measured) in names.iter().zip(&runs).zip(&measured) {
-        let noise = if run.unit == UnitOf::Nominal {
-            "no noise"
-        } else {
-            "simulated drive with \
-            noise"
-        };
+        let noise =
+            if run.unit == UnitOf::Nominal { "no noise" } else { "simulated drive with noise" };
         let what = |name: &str, text: &str| format!("{name}: {text} ({noise})");
         let published =
             SCHEDULERS.iter().find(|(other, ..)| other == name).map(|(.., published)| *published);

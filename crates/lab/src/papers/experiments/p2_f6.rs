@@ -119,9 +119,7 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
         ),
     });
     let why = "Not published: the throughput with a perfect drive model and two commands at the \
-        drive, \
-        from \
-        which the rest falls short by its predictions.";
+        drive, from which the rest falls short by its predictions.";
     rows.push(Row::unpublished(
         what("gain of SPTF exact, two (oracle), over disk firmware"),
         exact.gain(firmware),

@@ -149,10 +149,8 @@ fn rows(known: &Known, tasks: u32, lines: &[Line<'_>]) -> Vec<Row> {
                 .unwrap_or(p2::free(line.alone));
             let kept = p2::free(&line.scanned[tenths]).over(most).times(100.0);
             let given_up = Estimated::new(100.0 - kept.value, kept.half_width);
-            let name = what(format!(
-                "{margin}: free bandwidth below the maximum over all \
-                conservatisms"
-            ));
+            let name =
+                what(format!("{margin}: free bandwidth below the maximum over all conservatisms"));
             let judged = Judged::effect(less_free, given_up, less_free / 2.0, HALF);
             rows.push(Row::new(name, "%", judged, WHY_FREE));
         }

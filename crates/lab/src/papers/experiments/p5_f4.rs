@@ -77,8 +77,7 @@ fn rows(context: &Context<'_>, policy: &str, reserved: f64, course: &Course) -> 
         let own = p5::own(stream, reserved);
         let what = |text: &str| {
             format!(
-                "{policy}, {reserved} % sequential: {name}, {text} (simulated drive with \
-                noise)"
+                "{policy}, {reserved} % sequential: {name}, {text} (simulated drive with noise)"
             )
         };
         let reason = "\"very nearly a perfect diagonal split\": a point, a guess";

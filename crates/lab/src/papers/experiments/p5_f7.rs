@@ -108,8 +108,7 @@ fn shares(findings: &mut Findings, name: &str, courses: &[Course]) {
             let own = p5::own(stream, *reserved);
             let what = format!(
                 "{name}, {reserved} % sequential: {stream_name}, share of disk time (simulated \
-                    drive with \
-                    noise)"
+                    drive with noise)"
             );
             let judged = Judged::effect(own, course.share_percent(stream), WITHIN, REASON)
                 .published(Published::Shape("as reserved"));

@@ -150,12 +150,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 }
 
 fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
-    let what = |name: &str, text: &str| {
-        format!(
-            "{policy}, {name}: {text} (simulated drive with \
-        noise)"
-        )
-    };
+    let what =
+        |name: &str, text: &str| format!("{policy}, {name}: {text} (simulated drive with noise)");
     let (alone, beside) = courses.split_first().expect("the first is the victim alone");
     let p99 = alone.response_ms(0, 0.99);
     let why = "Not published: the base of the comparisons.";
@@ -184,8 +180,7 @@ fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
         ));
         let longer = course.response_ms(0, 0.99).over(p99);
         let reason = "Not published: other streams' runs lie between two of its own, where alone \
-            it \
-            is held back as long by its limit.";
+            it is held back as long by its limit.";
         rows.push(Row::unpublished(
             what(name, "99th percentile of response over that alone"),
             longer,
