@@ -40,32 +40,18 @@ pub enum AutoTableError {
         "policy {name} cannot be in the table: it is an oracle, needs shares or worst cases, or is \
             `auto` itself"
     )]
-    NotSwitchable {
-        name: String,
-    },
+    NotSwitchable { name: String },
     /// A policy that must be there is missing, or is there twice.
     #[error("policy {name} is in the table {times} times; write it once")]
-    Times {
-        name: String,
-        times: usize,
-    },
+    Times { name: String, times: usize },
     /// No row at all, or too many.
     #[error("the table has {0} loads; write 1 to {MAX_ROWS}")]
     Rows(usize),
     /// A row with another number of scores than there are policies.
     #[error("load {load}: there are {scores} scores for {policies} policies; write one for each")]
-    Scores {
-        load: String,
-        scores: usize,
-        policies: usize,
-    },
+    Scores { load: String, scores: usize, policies: usize },
     #[error("load {load}: {name} = {value} is out of range (0 to {max})")]
-    Value {
-        load: String,
-        name: String,
-        value: String,
-        max: f64,
-    },
+    Value { load: String, name: String, value: String, max: f64 },
 }
 
 /// The maximum number of rows, so that a decision stays short.
