@@ -76,6 +76,28 @@ fn the_plotter_reads_its_batches() {
     assert!(!printed.contains(": 0 in"), "{printed}");
 }
 
+#[test]
+fn the_plotter_by_plain_threads_reads_its_batches() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        println!("skipped: cc is not installed");
+        return;
+    }
+    // On a disk, because not every file system in memory accepts direct I/O.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let [program, disk] = ["plotter_threads", "disk.img"].map(|name| folder.path().join(name));
+    let file = fs::File::create(&disk).expect("the folder is ours");
+    file.set_len(64 << 20).expect("a sparse file");
+    let source = here().join("examples/plotter_threads.c");
+    run(Command::new("cc").args(STRICT).arg("-o").arg(&program).arg(source).arg("-lm"));
+    let printed = run(Command::new(&program).arg(&disk).arg("1"));
+    let names = ["plotter: ", "reads: ", "writers: ", "bookkeeping: "];
+    assert!(printed.lines().map(|line| &line[..line.find(' ').unwrap_or(0) + 1]).eq(names));
+    assert!(!printed.contains(": 0 in"), "{printed}");
+}
+
+/// The options of every program.
+const STRICT: [&str; 6] = ["-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"];
+
 /// The library in a folder of its own, as `make install-c` installs it.
 struct Prefix(tempfile::TempDir);
 
@@ -114,9 +136,8 @@ impl Prefix {
         pkg_config.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
         let flags = run(pkg_config.args(options).args(["--cflags", "--libs", "headtime"]));
         let path = self.path(name);
-        let strict = ["-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-o"];
         let mut cc = Command::new("cc");
-        cc.args(strict).arg(&path).arg(source).args(flags.split_whitespace()).args(of_cc);
+        cc.args(STRICT).arg("-o").arg(&path).arg(source).args(flags.split_whitespace()).args(of_cc);
         run(&mut cc);
         Program { path, prefix: self.0.path().to_owned() }
     }
