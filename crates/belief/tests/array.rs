@@ -215,7 +215,7 @@ fn answers(by: Modelled, seed: u64) -> PromiseCounts {
         scheduler.self_check();
     }
     assert_eq!(scheduler.held(), 0);
-    scheduler.accounts().volume(VolumeId(0)).promises
+    scheduler.accounts().volume(VolumeId(0)).promises.total()
 }
 
 #[test]

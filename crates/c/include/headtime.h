@@ -122,6 +122,28 @@ typedef struct {
 } headtime_setting;
 
 /*
+ The answers to requests that asked for a guarantee of their deadline.
+ */
+typedef struct {
+  /*
+   Guaranteed.
+   */
+  uint64_t guaranteed;
+  /*
+   Accepted as best effort. Requests without a deadline are not counted.
+   */
+  uint64_t best_effort;
+  /*
+   Refused.
+   */
+  uint64_t refused;
+  /*
+   Guaranteed requests that completed after their deadline.
+   */
+  uint64_t broken;
+} headtime_promises;
+
+/*
  A request. Set all that is not needed to zero.
  */
 typedef struct {
@@ -340,6 +362,19 @@ uint32_t headtime_physical_block(const headtime_drive *drive);
  `drive` is open, and `policy` ends in a zero byte.
  */
 int headtime_set_policy(const headtime_drive *drive, const char *policy, headtime_error **error);
+
+/*
+ The answers to deadlines since the drive was opened, for requests whose priority has the class
+ `priority_class`: "rt", "be" or "idle"; NULL for all. Requests without a priority are in "be".
+ Returns 0, or EINVAL for another text or NULL instead of the others.
+
+ # Safety
+ `drive` is open or NULL, `priority_class` ends in a zero byte or is NULL, and `promises` is a
+ place for the counts or NULL.
+ */
+int headtime_promises_of(const headtime_drive *drive,
+                         const char *priority_class,
+                         headtime_promises *promises);
 
 /*
  Starts a request when the drive has room, waits for it, and stores its result in `done`, which

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use headtime::{Drive, Error, OpenOptions};
+use headtime::{Drive, Error, OpenOptions, PriorityClass, PromiseCounts};
+use rustix::io::Errno;
 
 use crate::error::{c_text, headtime_error};
 
@@ -21,6 +22,19 @@ pub struct headtime_setting {
     pub name: *const c_char,
     /// The value.
     pub value: *const c_char,
+}
+
+/// The answers to requests that asked for a guarantee of their deadline.
+#[repr(C)]
+pub struct headtime_promises {
+    /// Guaranteed.
+    pub guaranteed: u64,
+    /// Accepted as best effort. Requests without a deadline are not counted.
+    pub best_effort: u64,
+    /// Refused.
+    pub refused: u64,
+    /// Guaranteed requests that completed after their deadline.
+    pub broken: u64,
 }
 
 /// A text of the caller.
@@ -178,4 +192,38 @@ pub unsafe extern "C" fn headtime_set_policy(
             errno
         }
     }
+}
+
+/// The answers to deadlines since the drive was opened, for requests whose priority has the class
+/// `priority_class`: "rt", "be" or "idle"; NULL for all. Requests without a priority are in "be".
+/// Returns 0, or EINVAL for another text or NULL instead of the others.
+///
+/// # Safety
+/// `drive` is open or NULL, `priority_class` ends in a zero byte or is NULL, and `promises` is a
+/// place for the counts or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headtime_promises_of(
+    drive: *const headtime_drive,
+    priority_class: *const c_char,
+    promises: *mut headtime_promises,
+) -> c_int {
+    // SAFETY: the caller passes an open drive and a place for the counts, or NULL.
+    let (Some(drive), Some(promises)) = (unsafe { (drive.as_ref(), promises.as_mut()) }) else {
+        return Errno::INVAL.raw_os_error();
+    };
+    let all = drive.inner.promises();
+    let counts = if priority_class.is_null() {
+        all.total()
+    } else {
+        // SAFETY: the caller passes a text that ends in a zero byte.
+        let name = unsafe { CStr::from_ptr(priority_class) }.to_bytes();
+        let Some(class) = PriorityClass::ALL.into_iter().find(|one| one.name().as_bytes() == name)
+        else {
+            return Errno::INVAL.raw_os_error();
+        };
+        all.of(class)
+    };
+    let PromiseCounts { guaranteed, best_effort, refused, broken } = counts;
+    *promises = headtime_promises { guaranteed, best_effort, refused, broken };
+    0
 }

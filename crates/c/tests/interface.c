@@ -59,6 +59,15 @@ static void what_was_written_is_read(void) {
     late.deadline_ns = 1;
     late.flags = HEADTIME_GUARANTEED_IF_POSSIBLE;
     CHECK(headtime_wait(drive, &late, &done) == HEADTIME_OK && !done.guaranteed);
+    headtime_promises promises;
+    CHECK(headtime_promises_of(drive, "rt", &promises) == 0);
+    CHECK(promises.guaranteed == 1 && promises.refused == 1 && promises.best_effort == 0);
+    CHECK(headtime_promises_of(drive, "be", &promises) == 0);
+    CHECK(promises.guaranteed == 0 && promises.refused == 0 && promises.best_effort == 1);
+    CHECK(headtime_promises_of(drive, NULL, &promises) == 0);
+    CHECK(promises.guaranteed == 1 && promises.best_effort == 1 && promises.broken == 0);
+    CHECK(headtime_promises_of(drive, "urgent", &promises) == EINVAL);
+    CHECK(headtime_promises_of(NULL, NULL, &promises) == EINVAL);
     io.flags = 0;
     CHECK(headtime_wait(drive, &io, &done) == HEADTIME_OK);
     CHECK(done.response_ns == done.queue_ns + done.service_ns && done.disk_ns <= done.response_ns);

@@ -1,10 +1,12 @@
 //! [`Drive`]: an open drive, addressed in bytes.
 
 use std::fmt;
+use std::ops::Add as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use headtime_io::{DriveHandle, DriveOptions, Io, Locator, Tuning};
+use headtime_sched::ClassPromises;
 
 use crate::batch::Batch;
 use crate::error::{Error, NotOnDrive, RequestBytes};
@@ -140,6 +142,15 @@ impl Drive {
     pub fn queue_depths(&self) -> (usize, usize) {
         let snapshot = self.handle().snapshot();
         (snapshot.queued, snapshot.outstanding)
+    }
+
+    /// The answers to requests that were to be [guaranteed](IoRequest::guaranteed), by the class of
+    /// their priority.
+    #[must_use]
+    pub fn promises(&self) -> ClassPromises {
+        let accounts = self.handle().snapshot().accounts;
+        let each = accounts.iter().map(|(_, account)| account.promises);
+        each.fold(ClassPromises::default(), ClassPromises::add)
     }
 
     /// Closes the drive: refuses new requests, waits for those in flight, and makes everything

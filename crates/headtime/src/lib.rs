@@ -63,7 +63,9 @@ pub use bytes::Bytes;
 pub use completion_queue::CompletionQueue;
 pub use drive::Drive;
 pub use error::{Error, ErrorKind};
-pub use headtime_sched::{IfInfeasible, IoPriority, PriorityError, Promise};
+pub use headtime_sched::{
+    ClassPromises, IfInfeasible, IoPriority, PriorityClass, PriorityError, Promise, PromiseCounts,
+};
 pub use options::{OpenOptions, SETTINGS, Setting};
 pub use request::{Canceller, IoDone, IoRequest, Pending, Starting};
 

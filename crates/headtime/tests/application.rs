@@ -3,7 +3,10 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use headtime::{BatchError, CompletionQueue, Drive, ErrorKind, IfInfeasible, OpenOptions, Promise};
+use headtime::{
+    BatchError, CompletionQueue, Drive, ErrorKind, IfInfeasible, IoPriority, OpenOptions,
+    PriorityClass, Promise, PromiseCounts,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 const MIB: u64 = 1 << 20;
@@ -85,6 +88,14 @@ fn deadlines_are_guaranteed_served_as_if_there_were_none_or_refused() {
         assert!(!done.missed_deadline());
     }
     assert_eq!(read(0, hour).wait().expect("a read").answer(), None, "it did not ask");
+    let urgent = IoPriority::default_of(PriorityClass::RealTime);
+    let read = read(0, hour).priority(urgent).guaranteed(IfInfeasible::Refuse);
+    read.wait().expect("feasible");
+    let counts = PriorityClass::ALL.map(|class| {
+        let PromiseCounts { guaranteed, best_effort, refused, .. } = drive.promises().of(class);
+        [guaranteed, best_effort, refused]
+    });
+    assert_eq!(counts, [[1, 0, 0], [20, 1, 1], [0; 3]], "one best effort had no deadline");
     drive.close().expect("a clean close");
 
     let other = open("headtime").expect("an emulated drive");

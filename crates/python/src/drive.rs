@@ -1,10 +1,13 @@
 //! Drives, requests and their results.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headtime::{Bytes, Error, IfInfeasible, IoPriority, OpenOptions, Promise};
+use headtime::{
+    Bytes, Error, IfInfeasible, IoPriority, OpenOptions, PriorityClass, Promise, PromiseCounts,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -170,6 +173,22 @@ impl Drive {
     /// Requests in the queue, and commands at the drive.
     fn queue_depths(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         py.detach(|| self.with_open(headtime::Drive::queue_depths))
+    }
+
+    /// The answers to deadlines that were to be guaranteed, by the class of the priority.
+    fn promises(&self, py: Python<'_>) -> PyResult<BTreeMap<&str, BTreeMap<&str, u64>>> {
+        let all = py.detach(|| self.with_open(headtime::Drive::promises))?;
+        let by_class = PriorityClass::ALL.map(|class| {
+            let PromiseCounts { guaranteed, best_effort, refused, broken } = all.of(class);
+            let counts = [
+                ("guaranteed", guaranteed),
+                ("best_effort", best_effort),
+                ("refused", refused),
+                ("broken", broken),
+            ];
+            (class.name(), counts.into())
+        });
+        Ok(by_class.into())
     }
 
     #[getter]

@@ -72,6 +72,7 @@ class Blocking(unittest.TestCase):
         self.assertEqual(len(request.wait().data), 512)
 
     def test_a_deadline_is_guaranteed_or_the_request_is_refused(self):
+        answers = ["guaranteed", "best_effort", "refused", "broken"]
         with tempfile.TemporaryDirectory() as directory:
             emulated = f"emulated:savvio10k2?backing={directory}/drive.img"
             with headtime.Drive(emulated, policy="cds-scan") as drive:
@@ -86,6 +87,9 @@ class Blocking(unittest.TestCase):
                 self.assertFalse(done.guaranteed)
                 with self.assertRaisesRegex(ValueError, "expected .refuse. or .best-effort."):
                     drive.read_at(0, 4096, guaranteed="yes")
+                done = drive.read_at(0, 4096, deadline=3600, priority="rt", guaranteed="refuse").wait()
+                counts = {of: [counts[answer] for answer in answers] for of, counts in drive.promises().items()}
+                self.assertEqual(counts, {"rt": [1, 0, 0, 0], "be": [1, 1, 1, 0], "idle": [0, 0, 0, 0]})
 
     def test_a_batch_has_response_times_and_all_results(self):
         drive = headtime.Drive("memory:64MiB")

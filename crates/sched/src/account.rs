@@ -11,6 +11,7 @@
 //! It costs 6 ms. If it served 4 sectors of volume A and 8 of volume B, A pays 2 ms and B 4 ms.
 
 use alloc::vec::Vec;
+use core::ops::{Add, Sub};
 
 use headtime_units::{Nanos, Sectors};
 use smallvec::SmallVec;
@@ -18,6 +19,7 @@ use smallvec::SmallVec;
 use crate::command::{Finished, Outcome};
 use crate::queue::Queued;
 use crate::request::{Op, VolumeId};
+use crate::tunables::PriorityClass;
 
 /// The account of one volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub struct VolumeAccount {
     /// Requests that completed after their deadline.
     pub deadline_misses: u64,
     /// The answers to deadlines.
-    pub promises: PromiseCounts,
+    pub promises: ClassPromises,
 }
 
 impl VolumeAccount {
@@ -65,6 +67,75 @@ pub struct PromiseCounts {
     /// Guaranteed requests that completed after their deadline: an access has taken longer than
     /// its worst case, or a command that bypasses the policy came in between.
     pub broken: u64,
+}
+
+impl Add for PromiseCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            guaranteed: self.guaranteed + other.guaranteed,
+            best_effort: self.best_effort + other.best_effort,
+            refused: self.refused + other.refused,
+            broken: self.broken + other.broken,
+        }
+    }
+}
+
+impl Sub for PromiseCounts {
+    type Output = Self;
+
+    /// # Panics
+    /// When `other` is no part of these counts.
+    fn sub(self, other: Self) -> Self {
+        Self {
+            guaranteed: self.guaranteed - other.guaranteed,
+            best_effort: self.best_effort - other.best_effort,
+            refused: self.refused - other.refused,
+            broken: self.broken - other.broken,
+        }
+    }
+}
+
+/// The answers to deadlines, by the class of the requests' I/O priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassPromises([PromiseCounts; PriorityClass::ALL.len()]);
+
+impl ClassPromises {
+    /// The answers to requests of one class.
+    #[must_use]
+    pub fn of(&self, class: PriorityClass) -> PromiseCounts {
+        self.0[class as usize]
+    }
+
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, class: PriorityClass) -> &mut PromiseCounts {
+        &mut self.0[class as usize]
+    }
+
+    /// The answers to requests of all classes.
+    #[must_use]
+    pub fn total(&self) -> PromiseCounts {
+        self.0.into_iter().fold(PromiseCounts::default(), PromiseCounts::add)
+    }
+}
+
+impl Add for ClassPromises {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(PriorityClass::ALL.map(|class| self.of(class) + other.of(class)))
+    }
+}
+
+impl Sub for ClassPromises {
+    type Output = Self;
+
+    /// # Panics
+    /// When `other` is no part of these counts.
+    fn sub(self, other: Self) -> Self {
+        Self(PriorityClass::ALL.map(|class| self.of(class) - other.of(class)))
+    }
 }
 
 /// The account of reads for scans, which is charged to no volume.
@@ -170,9 +241,13 @@ impl Accounts {
         self.account(finished.request.volume).note(finished);
     }
 
-    /// The answers to the deadlines of one volume.
-    pub(crate) fn promises(&mut self, volume: VolumeId) -> &mut PromiseCounts {
-        &mut self.account(volume).promises
+    /// The answers to the deadlines of one volume and class.
+    pub(crate) fn promises(
+        &mut self,
+        volume: VolumeId,
+        class: PriorityClass,
+    ) -> &mut PromiseCounts {
+        self.account(volume).promises.of_mut(class)
     }
 
     fn account(&mut self, volume: VolumeId) -> &mut VolumeAccount {

@@ -34,7 +34,7 @@ mod timed;
 pub mod tour;
 mod tunables;
 
-pub use account::{Accounts, BackgroundAccount, PromiseCounts, VolumeAccount};
+pub use account::{Accounts, BackgroundAccount, ClassPromises, PromiseCounts, VolumeAccount};
 pub use arms::Arms;
 pub use background::{
     BackgroundRead, BackgroundWriteId, BackgroundWritten, FillReport, FillSource, MeasuredImpact,

@@ -196,7 +196,8 @@ impl Scheduler {
     }
 
     /// The priority of a request that has none of its own.
-    pub(super) fn priority_of(&self, request: &Request) -> IoPriority {
+    #[must_use]
+    pub fn priority_of(&self, request: &Request) -> IoPriority {
         let terms = self.shares.terms(request.tenant());
         terms.map_or(IoPriority::DEFAULT, |terms| IoPriority::default_of(terms.priority))
     }

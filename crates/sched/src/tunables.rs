@@ -239,9 +239,12 @@ impl LatencyMatrixUse {
 }
 
 impl PriorityClass {
-    const ALL: [Self; 3] = [Self::RealTime, Self::BestEffort, Self::Idle];
+    /// The classes, the most urgent first.
+    pub const ALL: [Self; 3] = [Self::RealTime, Self::BestEffort, Self::Idle];
 
-    fn name(self) -> &'static str {
+    /// Its name: `rt`, `be` or `idle`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::RealTime => "rt",
             Self::BestEffort => "be",

@@ -137,7 +137,7 @@ fn figures_say_what_was_served_in_base_units() {
     }
     let allowed = [
         "volume", "class", "op", "kind", "reason", "state", "errno", "outcome", "part", "answer",
-        "of", "task", "version",
+        "of", "priority", "task", "version",
     ];
     assert!(
         METRICS.iter().flat_map(|metric| metric.labels).all(|label| allowed.contains(label)),

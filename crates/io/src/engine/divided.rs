@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use headtime_sched::{
-    Accounts, Finished, Op, Outcome, Promise, PromiseCounts, Request, RequestId, VolumeAccount,
-    VolumeId,
+    Accounts, Finished, Op, Outcome, PriorityClass, Promise, PromiseCounts, Request, RequestId,
+    VolumeAccount, VolumeId,
 };
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 use smallvec::{SmallVec, smallvec};
@@ -125,7 +125,7 @@ impl DividedRequests {
         let counts = self.counts.entry(finished.request.volume).or_default();
         let broken = |promise| u64::from(promise == Some(Promise::Guaranteed) && finished.missed());
         counts.parts.note(finished);
-        counts.parts.promises.broken += broken(part.promise);
+        counts.parts.promises.of_mut(part.class).broken += broken(part.promise);
         let wholes = lock(&self.wholes);
         let whole = wholes.get(&part.whole).filter(|whole| whole.unfinished == 1)?;
         let mut outcome = finished.outcome;
@@ -136,7 +136,7 @@ impl DividedRequests {
         }
         let finished = Finished { outcome, ..whole.record(*finished) };
         counts.wholes.note(&finished);
-        counts.wholes.promises.broken += broken(whole.promise);
+        counts.wholes.promises.of_mut(part.class).broken += broken(whole.promise);
         Some(finished)
     }
 
@@ -165,7 +165,6 @@ impl DividedRequests {
 impl Counts {
     fn instead_of_parts(&self, account: &VolumeAccount) -> VolumeAccount {
         let Self { wholes, parts } = self;
-        let (all, whole, part) = (account.promises, wholes.promises, parts.promises);
         VolumeAccount {
             disk_time: account.disk_time,
             requests: account.requests - parts.requests + wholes.requests,
@@ -175,12 +174,7 @@ impl Counts {
                 + wholes.deadline_requests,
             deadline_misses: account.deadline_misses - parts.deadline_misses
                 + wholes.deadline_misses,
-            promises: PromiseCounts {
-                guaranteed: all.guaranteed - part.guaranteed + whole.guaranteed,
-                best_effort: all.best_effort - part.best_effort + whole.best_effort,
-                refused: all.refused - part.refused + whole.refused,
-                broken: all.broken - part.broken + whole.broken,
-            },
+            promises: account.promises - parts.promises + wholes.promises,
         }
     }
 }
@@ -225,7 +219,10 @@ impl Engine {
             ..active.request
         };
         let requests: Vec<Request> = ids.clone().zip(parts).map(part).collect();
-        let before = self.scheduler.accounts().volume(active.request.volume).promises;
+        let priority =
+            active.priority.unwrap_or_else(|| self.scheduler.priority_of(&active.request));
+        let (volume, class) = (active.request.volume, priority.class());
+        let before = self.scheduler.accounts().volume(volume).promises.of(class);
         let mut promises = Vec::with_capacity(parts.len());
         for request in &requests {
             match self.admit(now, *request, &active) {
@@ -234,7 +231,7 @@ impl Engine {
                     for id in ids.start..request.id.0 {
                         self.scheduler.cancel(now, RequestId(id));
                     }
-                    self.count_answers(active.request.volume, before, None);
+                    self.count_answers(volume, class, before, None);
                     return self.refuse(active, refusal);
                 }
             }
@@ -242,7 +239,7 @@ impl Engine {
         let all_guaranteed = promises.iter().all(|part| *part == Some(Promise::Guaranteed));
         let promise = promises[0]
             .map(|_| if all_guaranteed { Promise::Guaranteed } else { Promise::BestEffort });
-        self.count_answers(active.request.volume, before, promise);
+        self.count_answers(volume, class, before, promise);
         active.give_answer(promise);
         let whole = active.request;
         let Some(on_done) = active.on_done.take() else { return };
@@ -271,26 +268,31 @@ impl Engine {
             let on_done = self.divided.callback(whole.id, index);
             let permit = HeldPermit::Shared(Arc::clone(&permit));
             let part = ActiveRequest::new(request, active.priority, None, data, on_done, permit);
-            let is_part = Some(Part { whole: whole.id, promise });
+            let is_part = Some(Part { whole: whole.id, class, promise });
             self.accept(now, ActiveRequest { part: is_part, ..part });
         }
     }
 
     /// Counts the answers to a divided request and to its parts, of which the accounts had
     /// `before`. `promise` is the answer to the whole, `None` if it was refused or did not ask.
-    fn count_answers(&mut self, volume: VolumeId, before: PromiseCounts, promise: Option<Promise>) {
-        let now = self.scheduler.accounts().volume(volume).promises;
-        if now == before {
+    fn count_answers(
+        &mut self,
+        volume: VolumeId,
+        class: PriorityClass,
+        before: PromiseCounts,
+        promise: Option<Promise>,
+    ) {
+        let answered = self.scheduler.accounts().volume(volume).promises.of(class) - before;
+        if answered == PromiseCounts::default() {
             return;
         }
         let Counts { wholes, parts } = self.divided.counts.entry(volume).or_default();
-        parts.promises.guaranteed += now.guaranteed - before.guaranteed;
-        parts.promises.best_effort += now.best_effort - before.best_effort;
-        parts.promises.refused += now.refused - before.refused;
+        let (wholes, parts) = (wholes.promises.of_mut(class), parts.promises.of_mut(class));
+        *parts = *parts + answered;
         match promise {
-            Some(Promise::Guaranteed) => wholes.promises.guaranteed += 1,
-            Some(Promise::BestEffort) => wholes.promises.best_effort += 1,
-            None => wholes.promises.refused += now.refused - before.refused,
+            Some(Promise::Guaranteed) => wholes.guaranteed += 1,
+            Some(Promise::BestEffort) => wholes.best_effort += 1,
+            None => wholes.refused += answered.refused,
         }
     }
 

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Belief, FillSettings, IfInfeasible, IoPriority, PendingSectors, Promise, Request, RequestId,
-    ScanPriority, ShareChange, ShareRefusal, StreamId, TimedRead, TimedReadDone, VolumeId,
+    Belief, FillSettings, IfInfeasible, IoPriority, PendingSectors, PriorityClass, Promise,
+    Request, RequestId, ScanPriority, ShareChange, ShareRefusal, StreamId, TimedRead,
+    TimedReadDone, VolumeId,
 };
 use headtime_units::{Extent, Instant};
 
@@ -64,6 +65,8 @@ pub(crate) struct ActiveRequest {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) whole: RequestId,
+    /// The class of the request's priority.
+    pub(crate) class: PriorityClass,
     /// The answer to the deadline of this part.
     pub(crate) promise: Option<Promise>,
 }

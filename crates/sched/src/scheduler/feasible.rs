@@ -63,12 +63,12 @@ impl Scheduler {
             _ if self.is_feasible(&request, deadline) => Promise::Guaranteed,
             IfInfeasible::BestEffort => Promise::BestEffort,
             IfInfeasible::Refuse => {
-                self.accounts.promises(request.volume).refused += 1;
+                self.accounts.promises(request.volume, priority.class()).refused += 1;
                 return Err(Refusal::Infeasible { within: deadline.saturating_since(now) });
             }
         };
         self.enter(request, priority, Some(promise))?;
-        let counts = self.accounts.promises(request.volume);
+        let counts = self.accounts.promises(request.volume, priority.class());
         match promise {
             Promise::Guaranteed => counts.guaranteed += 1,
             Promise::BestEffort => counts.best_effort += 1,
@@ -145,7 +145,8 @@ impl Scheduler {
     pub(super) fn count_broken(&mut self, queued: &Queued, finished: Instant) {
         let missed = queued.request.deadline.is_some_and(|deadline| finished > deadline);
         if missed && queued.promise == Some(Promise::Guaranteed) {
-            self.accounts.promises(queued.request.volume).broken += 1;
+            let Queued { request, priority, .. } = queued;
+            self.accounts.promises(request.volume, priority.class()).broken += 1;
         }
     }
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use headtime_sched::{
     Choice, CommandId, Decision, Done, DriveTraits, Finished, IfInfeasible, IoPriority, Outcome,
-    Policy, PolicyEntry, Positioning, Promise, QueueLimits, Queued, Refusal, Request, RequestId,
-    Scheduler, Target, View,
+    Policy, PolicyEntry, Positioning, PriorityClass, Promise, PromiseCounts, QueueLimits, Queued,
+    Refusal, Request, RequestId, Scheduler, Target, View,
 };
 use headtime_units::{Instant, Nanos};
 
@@ -233,7 +233,7 @@ fn case(policy: Box<dyn Policy>, numbers: &mut Numbers, counts: &mut Counts) {
         }
     }
     assert!(arriving.next().is_none() && scheduler.held() == 0, "something was never served");
-    let promises = scheduler.accounts().volume(headtime_sched::VolumeId(0)).promises;
+    let promises = scheduler.accounts().volume(headtime_sched::VolumeId(0)).promises.total();
     assert!(promises.broken <= promises.guaranteed && guaranteed.is_empty());
 }
 
@@ -284,14 +284,11 @@ fn a_rule_without_any_one_of_its_conditions_misses_guaranteed_deadlines() {
 fn the_example_of_the_paper_is_guaranteed_as_far_as_the_chain_holds() {
     let setup = |policy| Setup::of(policy).start();
     let mut session = setup("ds-scan:estimate_ms=3");
+    let idle = IoPriority::default_of(PriorityClass::Idle);
     let mut answer = |id, ms, otherwise| {
         let request = due(read(id, id * 9, 1), ms);
-        session.scheduler.submit_answered(
-            session.now,
-            request,
-            Some(IoPriority::DEFAULT),
-            otherwise,
-        )
+        let priority = if id == 3 { idle } else { IoPriority::DEFAULT };
+        session.scheduler.submit_answered(session.now, request, Some(priority), otherwise)
     };
     assert_eq!(answer(0, 4, IfInfeasible::Refuse), Ok(Promise::Guaranteed));
     let refused = Refusal::Infeasible { within: Nanos::from_ms(5) };
@@ -306,7 +303,11 @@ fn the_example_of_the_paper_is_guaranteed_as_far_as_the_chain_holds() {
     );
     assert_eq!(plain, Err(Refusal::NoDeadline));
     let promises = session.scheduler.accounts().volume(headtime_sched::VolumeId(0)).promises;
-    assert_eq!((promises.guaranteed, promises.best_effort, promises.refused), (2, 1, 1));
+    let counts = |class| {
+        let PromiseCounts { guaranteed, best_effort, refused, broken } = promises.of(class);
+        [guaranteed, best_effort, refused, broken]
+    };
+    assert_eq!(PriorityClass::ALL.map(counts), [[0; 4], [1, 1, 1, 0], [1, 0, 0, 0]]);
     assert_eq!(session.scheduler.held(), 3, "the refused request left no trace");
 
     // A policy without a chain guarantees nothing.

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use headtime_io::LinkState;
-use headtime_sched::{UnusedGap, Waits};
+use headtime_sched::{PriorityClass, UnusedGap, Waits};
 use prometheus_client::metrics::MetricType;
 use rustix::io::Errno;
 
@@ -284,14 +284,20 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "admissions",
-        help: "Requests that asked for a guarantee of their deadline, by the answer",
-        labels: &["volume", "answer"],
+        help: "Requests that asked for a guarantee of their deadline, by the class of their \
+            priority and by the answer",
+        labels: &["volume", "priority", "answer"],
         values: |snapshot, to| {
             for (volume, account) in to.accounts(snapshot) {
-                let promises = account.promises;
-                to.count([volume, ("answer", "guaranteed")], promises.guaranteed)?;
-                to.count([volume, ("answer", "best_effort")], promises.best_effort)?;
-                to.count([volume, ("answer", "refused")], promises.refused)?;
+                for class in PriorityClass::ALL {
+                    let promises = account.promises.of(class);
+                    let priority = ("priority", class.name());
+                    let mut count =
+                        |answer, count| to.count([volume, priority, ("answer", answer)], count);
+                    count("guaranteed", promises.guaranteed)?;
+                    count("best_effort", promises.best_effort)?;
+                    count("refused", promises.refused)?;
+                }
             }
             Ok(())
         },

@@ -1,7 +1,7 @@
 //! Requests that are divided between the members of an array.
 
 use headtime_belief::ArrayModel;
-use headtime_sched::{IfInfeasible, Tunables};
+use headtime_sched::{IfInfeasible, IoPriority, PriorityClass, Tunables};
 
 use super::*;
 use crate::tuning::Tuning;
@@ -146,14 +146,17 @@ fn answers_to_the_deadline_of_a_divided_request_count_once() {
     drive.handle().set_policy(PolicyChoice::parse("cds-scan").expect("a policy")).expect("open");
     let long = || Io::read(Extent::from_numbers(4, 60));
     let run = |within, if_infeasible| {
-        let io = long().deadline(Duration::from_millis(within)).guaranteed(if_infeasible);
+        let urgent = IoPriority::default_of(PriorityClass::RealTime);
+        let io = long().deadline(Duration::from_millis(within)).priority(urgent);
+        let io = io.guaranteed(if_infeasible);
         drive.handle().run(io).result.is_ok()
     };
     assert!(run(100_000, IfInfeasible::Refuse));
     assert!(run(0, IfInfeasible::BestEffort));
     assert!(!run(0, IfInfeasible::Refuse));
     let accounts = drive.snapshot().accounts;
-    let promises = accounts[0].1.promises;
+    assert_eq!(accounts[0].1.promises.total(), accounts[0].1.promises.of(PriorityClass::RealTime));
+    let promises = accounts[0].1.promises.total();
     let counts = (promises.guaranteed, promises.best_effort, promises.refused, promises.broken);
     assert_eq!(counts, (1, 1, 1, 0));
     assert!(drive.shutdown().is_clean());

@@ -170,7 +170,7 @@ impl PointOfWork for Run {
         }
         // The streams are volumes of their own, and only one has deadlines.
         let real_time = VolumeId(self.streams.len().saturating_sub(1) as u32);
-        let promises = engine.scheduler.accounts().volume(real_time).promises;
+        let promises = engine.scheduler.accounts().volume(real_time).promises.total();
         let bytes = |sectors: u64| sector.bytes_of(Sectors::new(sectors)) as f64;
         let spans = &engine.scheduler.spans;
         let whole: Nanos = spans.iter().copied().sum();
