@@ -1,10 +1,14 @@
 """Drives, requests and batches."""
 
 import asyncio
+import contextlib
+import ctypes
+import gc
 import os
 import pathlib
 import pickle
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -210,6 +214,63 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
                 await drive.read_at(5 * MIB, MIB)
         for one in others:
             one.cancel()
+
+
+class Heap(unittest.TestCase):
+    def test_requests_leave_no_objects_and_no_memory(self):
+        # The first round makes what the process keeps.
+        self.round()
+        before = self.in_use()
+        self.round()
+        after = self.in_use()
+        # An object for each request of one kind would be 1,000 or more.
+        self.assertLess(after[0] - before[0], 500)
+        self.assertLess(after[1] - before[1], 1 << 20)
+
+    def in_use(self):
+        """Blocks of the interpreter, and bytes of the C library, which the extension uses."""
+        gc.collect()
+        heap = mallinfo2() if mallinfo2 else MallInfo()
+        return sys.getallocatedblocks(), heap.uordblks + heap.hblkhd
+
+    def round(self):
+        """10,000 requests, which complete, fail, or are cancelled."""
+        with headtime.Drive("memory:64MiB", max_requests=100) as drive:
+            for number in range(1000):
+                drive.write_at(number * 512, bytes(512)).wait()
+                with self.assertRaises(headtime.InvalidError):
+                    drive.read_at(1, 512).start().wait()
+            reads = [drive.read_at(number * 512, 512) for number in range(3000)]
+            self.assertEqual(drive.batch(reads, deadline=60).wait().response_times.shape, (3000,))
+            with self.assertRaises(headtime.BatchError):
+                drive.batch(drive.read_at(number, 512) for number in range(1000)).wait()
+
+            async def await_all():
+                await asyncio.gather(*(drive.read_at(number * 512, 512) for number in range(3000)))
+
+            asyncio.run(await_all())
+        drive = slow_drive(self)
+        pending = [drive.read_at(number * MIB, 4096).try_start() for number in range(1000)]
+        for one in pending:
+            one.cancel()
+        for one in pending:
+            with contextlib.suppress(headtime.CancelledError):
+                one.wait()
+        drive.close()
+
+
+class MallInfo(ctypes.Structure):
+    """The use of the heap, by the GNU C library."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
+mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
+if mallinfo2:
+    mallinfo2.restype = MallInfo
 
 
 def slow_drive(test, **settings):
