@@ -16,7 +16,7 @@
 //! stay as spread. Cost: a division and four look-ups; 300 KiB. Source: ours; the effect is what
 //! the recorded Cheetah 15K.5 shows further in.
 
-use headtime_units::{Angle, Lba, Sectors};
+use headtime_units::{Angle, Extent, Lba, Sectors};
 
 /// Bins of each level, the coarsest first: each bin is cut into eight of the next level. The finest
 /// are 2 tracks of a 9 GB drive, 0.6 GB of a 20 TB one (guess).
@@ -51,7 +51,17 @@ impl AngleMap {
 
     /// The lateness of `lba` relative to the profile.
     pub(crate) fn offset(&self, lba: Lba) -> Angle {
-        let finest = self.finest(lba);
+        self.offset_of(self.finest(lba))
+    }
+
+    /// [`AngleMap::offset`] of the first and of the last sector.
+    pub(crate) fn offsets(&self, extent: Extent) -> [Angle; 2] {
+        let (first, last) = (self.finest(extent.start), self.finest(extent.last()));
+        let of_first = self.offset_of(first);
+        [of_first, if last == first { of_first } else { self.offset_of(last) }]
+    }
+
+    fn offset_of(&self, finest: usize) -> Angle {
         let turns: f32 =
             self.levels.iter().zip(SHIFTS).map(|(level, shift)| level[finest >> shift].turns).sum();
         angle_of_turns(f64::from(turns))

@@ -389,8 +389,11 @@ impl Engine {
             self.last_report = seen;
         }
         self.unflushed.note_losses(self.losses());
+        // The scheduler was called before this time, and may be called after it by a completion.
+        let mut now = Some(seen);
         for over in ended.drain(..) {
-            self.complete(seen, over);
+            let now = now.take().unwrap_or_else(|| self.clock.now());
+            self.complete(seen, now, over);
         }
         self.ended = ended;
         if self.last_report == seen && self.trust.is_due(seen) {
@@ -404,7 +407,7 @@ impl Engine {
 
     /// Processes a completion that was observed at `seen`. The time of earlier callbacks in the
     /// same iteration does not count as time of the drive.
-    fn complete(&mut self, seen: Instant, over: BackendCompletion) {
+    fn complete(&mut self, seen: Instant, now: Instant, mut over: BackendCompletion) {
         let Sent { command, covers, since: sent, .. } = self
             .at_drive
             .take(seen, over.command)
@@ -421,8 +424,7 @@ impl Engine {
             self.failed_flushes += 1;
             self.unflushed.note_losses(self.losses());
         }
-        let outstanding = self.scheduler.outstanding();
-        let known = outstanding.iter().find(|known| known.command == over.command);
+        let known = self.scheduler.outstanding().by_id(over.command);
         // A model by distance does not tell an arm from a rotation.
         let splits = !self.scheduler.belief().revolution().is_zero();
         let predicted = known.and_then(|known| known.predicted).filter(|_| splits);
@@ -434,7 +436,7 @@ impl Engine {
         let done = Done { command: over.command, finished: seen, outcome };
         let watched = self.recent.is_on(seen);
         let scanned_before = watched.then(|| self.scheduler.accounts().background().disk_time);
-        let finished = self.scheduler.complete(self.clock.now(), done);
+        let finished = self.scheduler.complete(now, done);
         let all_finished = finished.len() == command.requests.len();
         if let Some(scanned_before) = scanned_before {
             self.note_recent(seen, &command, sent, scanned_before, &finished);
@@ -453,7 +455,7 @@ impl Engine {
             let Request { op, extent, .. } = finished.request;
             let active = self.pending.remove(&finished.request.id);
             let written_at = active.as_ref().and_then(|active| active.written_at);
-            let result = match (&over.result, &explanation) {
+            let result = match (&mut over.result, &explanation) {
                 (Ok(sectors), _) => self
                     .safe(&finished, written_at)
                     .map(|()| self.part_of(sectors, &command, &finished)),
@@ -603,10 +605,14 @@ impl Engine {
         }
     }
 
-    /// Returns the sectors of one request from those of the command that served it.
-    fn part_of(&self, sectors: &Bytes, command: &Command, finished: &Finished) -> Bytes {
+    /// Returns the sectors of one request from those of the command that served it. A request that
+    /// is served alone takes them all.
+    fn part_of(&self, sectors: &mut Bytes, command: &Command, finished: &Finished) -> Bytes {
         if command.op != Op::Read {
             return Bytes::new();
+        }
+        if command.extent == finished.request.extent && command.requests.len() == 1 {
+            return std::mem::take(sectors);
         }
         let Extent { start, len } = finished.request.extent;
         let from = self.sector_size.bytes_of(start - command.extent.start) as usize;

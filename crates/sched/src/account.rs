@@ -159,6 +159,8 @@ pub struct Accounts {
     volumes: Vec<(VolumeId, VolumeAccount)>,
     /// The index of the last look-up.
     last: usize,
+    /// The disk time of all volumes.
+    disk_time: Nanos,
     background: BackgroundAccount,
 }
 
@@ -166,9 +168,13 @@ impl Accounts {
     /// The account of one volume; empty for a volume without requests so far.
     #[must_use]
     pub fn volume(&self, volume: VolumeId) -> VolumeAccount {
-        self.volumes
-            .binary_search_by_key(&volume, |entry| entry.0)
-            .map_or_else(|_| VolumeAccount::default(), |place| self.volumes[place].1)
+        self.find(volume).copied().unwrap_or_default()
+    }
+
+    /// The disk time charged to one volume.
+    #[must_use]
+    pub fn disk_time_of(&self, volume: VolumeId) -> Nanos {
+        self.find(volume).map_or(Nanos::ZERO, |account| account.disk_time)
     }
 
     /// The accounts of all volumes that have had requests, by number.
@@ -186,12 +192,13 @@ impl Accounts {
     /// Disk time charged to all volumes together; that of background reads is not among it.
     #[must_use]
     pub fn disk_time(&self) -> Nanos {
-        self.volumes.iter().map(|(_, account)| account.disk_time).sum()
+        self.disk_time
     }
 
     /// Charges a command's disk time to the only request it served.
     pub(crate) fn charge_one(&mut self, disk_time: Nanos, queued: &Queued) {
         self.account(queued.request.volume).disk_time += disk_time;
+        self.disk_time += disk_time;
     }
 
     /// Charges a command's disk time to those it served; returns each request's part, in their
@@ -208,6 +215,9 @@ impl Accounts {
         };
         let mut weight_left: u64 = requests.iter().map(weight).sum();
         let mut time_left = disk_time;
+        if !requests.is_empty() {
+            self.disk_time += disk_time;
+        }
         requests
             .iter()
             .map(|queued| {
@@ -248,6 +258,12 @@ impl Accounts {
         class: PriorityClass,
     ) -> &mut PromiseCounts {
         self.account(volume).promises.of_mut(class)
+    }
+
+    fn find(&self, volume: VolumeId) -> Option<&VolumeAccount> {
+        let last = self.volumes.get(self.last).filter(|entry| entry.0 == volume);
+        let found = || self.volumes.binary_search_by_key(&volume, |entry| entry.0);
+        last.or_else(|| found().ok().map(|place| &self.volumes[place])).map(|entry| &entry.1)
     }
 
     fn account(&mut self, volume: VolumeId) -> &mut VolumeAccount {

@@ -35,6 +35,8 @@ pub(crate) struct DeadlineChain {
     /// By slot of the queue; the content of a slot that is not in the tree is stale.
     nodes: Vec<Node>,
     root: u32,
+    /// The nodes above the one that changes, from the root down; empty between two changes.
+    path: Vec<u32>,
 }
 
 /// One cache line: a path through a long chain is one miss for each node.
@@ -83,7 +85,7 @@ impl Span {
 
 impl Default for DeadlineChain {
     fn default() -> Self {
-        Self { nodes: Vec::new(), root: NONE }
+        Self { nodes: Vec::new(), root: NONE, path: Vec::new() }
     }
 }
 
@@ -134,12 +136,46 @@ impl DeadlineChain {
             self.nodes.push(node);
         }
         self.nodes[index as usize] = node;
-        self.root = self.insert_under(self.root, index, heap(&key));
+        let (new_heap, mut at) = (heap(&key), self.root);
+        while let Some(node) = self.nodes.get(at as usize) {
+            if new_heap > heap(&node.key) {
+                break;
+            }
+            self.path.push(at);
+            at = if key < node.key { node.left } else { node.right };
+        }
+        let (left, right) = self.split(at, &key);
+        let top = &mut self.nodes[index as usize];
+        (top.left, top.right) = (left, right);
+        self.update(index);
+        self.put_below_path(&key, index);
     }
 
     /// Removes a request that is in the chain.
     pub(crate) fn remove(&mut self, key: &ChainKey) {
-        self.root = self.remove_under(self.root, key);
+        let mut at = self.root;
+        let (left, right) = loop {
+            let Some(node) = self.nodes.get(at as usize) else { return self.path.clear() };
+            let next = match key.cmp(&node.key) {
+                Ordering::Equal => break (node.left, node.right),
+                Ordering::Less => node.left,
+                Ordering::Greater => node.right,
+            };
+            self.path.push(at);
+            at = next;
+        };
+        let under = self.merge(left, right);
+        self.put_below_path(key, under);
+    }
+
+    /// Puts a subtree, in whose place in the order `key` is, below the path, and updates the path.
+    fn put_below_path(&mut self, key: &ChainKey, under: u32) {
+        let Some(above) = self.path.last() else { return self.root = under };
+        let above = &mut self.nodes[*above as usize];
+        *(if *key < above.key { &mut above.left } else { &mut above.right }) = under;
+        while let Some(at) = self.path.pop() {
+            self.update(at);
+        }
     }
 
     /// The number of requests; counts them all, for checks.
@@ -183,42 +219,6 @@ impl DeadlineChain {
         let Node { left, right, own, .. } = self.nodes[at as usize];
         self.nodes[at as usize].all = self.span(left).then(own).then(self.span(right));
         at
-    }
-
-    fn insert_under(&mut self, at: u32, new: u32, new_heap: u64) -> u32 {
-        if at == NONE {
-            return new;
-        }
-        let (node, key) = (self.nodes[at as usize], self.nodes[new as usize].key);
-        if new_heap > heap(&node.key) {
-            let (left, right) = self.split(at, &key);
-            let top = &mut self.nodes[new as usize];
-            (top.left, top.right) = (left, right);
-            return self.update(new);
-        }
-        if key < node.key {
-            self.nodes[at as usize].left = self.insert_under(node.left, new, new_heap);
-        } else {
-            self.nodes[at as usize].right = self.insert_under(node.right, new, new_heap);
-        }
-        self.update(at)
-    }
-
-    fn remove_under(&mut self, at: u32, key: &ChainKey) -> u32 {
-        if at == NONE {
-            return NONE;
-        }
-        let node = self.nodes[at as usize];
-        match key.cmp(&node.key) {
-            Ordering::Equal => return self.merge(node.left, node.right),
-            Ordering::Less => {
-                self.nodes[at as usize].left = self.remove_under(node.left, key);
-            }
-            Ordering::Greater => {
-                self.nodes[at as usize].right = self.remove_under(node.right, key);
-            }
-        }
-        self.update(at)
     }
 
     /// Splits a subtree into the requests before `key` and those after it.

@@ -3,7 +3,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::command::CommandId;
 use crate::positioning::Target;
 use crate::queue::{Queued, Ticket};
+use crate::request::Op;
 use crate::shares::Charge;
 
 /// The properties of a drive beside positions.
@@ -69,11 +70,15 @@ impl PredictedService {
 /// more than the rest of the decision.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
-    /// Of several, the drive often completes the oldest first.
+    /// In the order of their ids.
     commands: VecDeque<Outstanding>,
     worst: Nanos,
+    /// Commands that do not read.
+    not_reads: usize,
     /// The deadlines that a policy with a chain protects, in any order.
     deadlines: Vec<(Ticket, Instant)>,
+    /// The earliest of them.
+    first_due: Option<Instant>,
 }
 
 impl Commands {
@@ -83,10 +88,30 @@ impl Commands {
         self.worst
     }
 
-    /// The deadlines of their requests that count for a policy that guarantees deadlines, in any
-    /// order.
-    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Instant> {
-        self.deadlines.iter().map(|(_, due)| *due)
+    /// The command with this id.
+    #[must_use]
+    pub fn by_id(&self, id: CommandId) -> Option<&Outstanding> {
+        self.commands.get(self.place_of(id)?)
+    }
+
+    pub(crate) fn place_of(&self, id: CommandId) -> Option<usize> {
+        // The drive often completes the oldest first.
+        if self.commands.front().is_some_and(|oldest| oldest.command == id) {
+            return Some(0);
+        }
+        self.commands.binary_search_by_key(&id, |command| command.command).ok()
+    }
+
+    /// Returns whether all of them read.
+    pub(crate) fn only_read(&self) -> bool {
+        self.not_reads == 0
+    }
+
+    /// Returns whether one of their requests whose deadlines count for a policy that guarantees
+    /// deadlines is due in this time.
+    pub(crate) fn any_due_in(&self, time: Range<Instant>) -> bool {
+        self.first_due.is_some_and(|first| first < time.end)
+            && self.deadlines.iter().any(|(_, due)| time.contains(due))
     }
 
     pub(crate) fn push(&mut self, command: Outstanding) {
@@ -101,17 +126,20 @@ impl Commands {
         };
         let command = removed.expect("a command is removed once");
         self.worst -= command.worst;
+        self.not_reads -= usize::from(command.target.op != Op::Read);
         for queued in &command.requests {
             let place = self.deadlines.iter().position(|(ticket, _)| *ticket == queued.ticket);
-            place.map(|place| self.deadlines.swap_remove(place));
+            let removed = place.map(|place| self.deadlines.swap_remove(place).1);
+            if removed.is_some() && removed == self.first_due {
+                self.first_due = self.deadlines.iter().map(|(_, due)| *due).min();
+            }
         }
         command
     }
 
     /// Removes a command that is there.
     pub(crate) fn remove_command(&mut self, id: CommandId) {
-        let index = self.commands.iter().position(|command| command.command == id);
-        self.remove(index.expect("a command is removed where it was sent"));
+        self.remove(self.place_of(id).expect("a command is removed where it was sent"));
     }
 
     pub(crate) fn change(&mut self, change: impl FnMut(&mut Outstanding)) {
@@ -132,16 +160,22 @@ impl Commands {
         };
         let again: Self = self.commands.iter().cloned().collect();
         assert_eq!(
-            (self.worst, by_ticket(self)),
-            (again.worst, by_ticket(&again)),
-            "worst cases or deadlines of the commands at the drive"
+            (self.worst, self.not_reads, self.first_due, by_ticket(self)),
+            (again.worst, again.not_reads, again.first_due, by_ticket(&again)),
+            "worst cases, operations or deadlines of the commands at the drive"
         );
+        assert!(self.commands.iter().is_sorted_by_key(|command| command.command), "their order");
     }
 
     fn count(&mut self, command: &Outstanding) {
         self.worst += command.worst;
-        let due = |queued: &Queued| Some((queued.ticket, queued.protected_deadline()?));
-        self.deadlines.extend(command.requests.iter().filter_map(due));
+        self.not_reads += usize::from(command.target.op != Op::Read);
+        for queued in &command.requests {
+            if let Some(due) = queued.protected_deadline() {
+                self.deadlines.push((queued.ticket, due));
+                self.first_due = Some(self.first_due.map_or(due, |first| first.min(due)));
+            }
+        }
     }
 }
 

@@ -420,8 +420,9 @@ impl CompactMap {
             self.period.as_nanos(),
             self.settings.sector_ns,
         );
-        start.angle += self.angles.offset(extent.start);
-        end.angle += self.angles.offset(extent.last());
+        let [first, last] = self.angles.offsets(extent);
+        start.angle += first;
+        end.angle += last;
         (start, end, transfer)
     }
 

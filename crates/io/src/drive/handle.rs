@@ -14,9 +14,7 @@ use crate::drive::link::DriveLink;
 use crate::drive::pending::{Pending, StartWhenRoom};
 use crate::drive::scan_feed::ScanFeed;
 use crate::drive_identity::DriveIdentity;
-use crate::engine::mailbox::{
-    BackgroundWrite, Callback, DeadlineAnswer, Message, OnDone, Position,
-};
+use crate::engine::mailbox::{BackgroundWrite, Callback, Message, OnDone, Position};
 use crate::engine::recent::RecentWork;
 use crate::engine::scan_queue::{ScanQueue, ScanStart, WriteMarks};
 use crate::engine::slow::SlowRequest;
@@ -150,7 +148,7 @@ impl DriveHandle {
     /// As [`DriveHandle::submit`].
     pub fn submit_boxed(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let permit = self.link.admit(&io)?;
-        self.link.submit(io, permit, RealClock.now(), &DeadlineAnswer::default(), on_done)
+        self.link.submit(io, permit, RealClock.now(), None, on_done)
     }
 
     /// Submits several requests, each as [`DriveHandle::submit_boxed`] does, and returns the
@@ -159,11 +157,11 @@ impl DriveHandle {
         &self,
         batch: impl IntoIterator<Item = (Io, OnDone)>,
     ) -> Vec<Result<RequestId, SubmitError>> {
-        let (submitted, answer) = (RealClock.now(), DeadlineAnswer::default());
+        let submitted = RealClock.now();
         let mut first = Position::Later;
         let queue = |(io, on_done)| {
             let permit = self.link.admit(&io)?;
-            let (id, position) = self.link.queue(io, permit, submitted, &answer, on_done)?;
+            let (id, position) = self.link.queue(io, permit, submitted, None, on_done)?;
             first = first.min(position);
             Ok(id)
         };

@@ -48,13 +48,14 @@ impl DriveLink {
         Ok(bytes)
     }
 
-    /// Sends an admitted request to the engine. Its deadline counts from `submitted`.
+    /// Sends an admitted request to the engine. Its deadline counts from `submitted`; `answer` is
+    /// the place for the answer to it, if it asks for one and the caller reads it.
     pub(crate) fn submit(
         &self,
         io: Io,
         permit: Permit,
         submitted: Instant,
-        answer: &DeadlineAnswer,
+        answer: Option<&DeadlineAnswer>,
         on_done: OnDone,
     ) -> Result<RequestId, SubmitError> {
         let (id, position) = self.queue(io, permit, submitted, answer, on_done)?;
@@ -69,7 +70,7 @@ impl DriveLink {
         io: Io,
         permit: Permit,
         submitted: Instant,
-        answer: &DeadlineAnswer,
+        answer: Option<&DeadlineAnswer>,
         on_done: OnDone,
     ) -> Result<(RequestId, Position), SubmitError> {
         let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
@@ -84,7 +85,8 @@ impl DriveLink {
             fua: (io.fua && io.op.changes_sectors()) || durable,
             deadline: io.deadline.map(|span| submitted + span),
         };
-        let answer = io.if_infeasible.map(|if_infeasible| (if_infeasible, Arc::clone(answer)));
+        let answer =
+            io.if_infeasible.map(|otherwise| (otherwise, answer.cloned().unwrap_or_default()));
         let on_done = Callback::new(on_done);
         let permit = HeldPermit::Own(permit);
         let active = ActiveRequest::new(request, io.priority, answer, io.data, on_done, permit);

@@ -30,7 +30,8 @@ use crate::request::{Io, IoDone, SubmitError};
 pub struct Pending {
     id: RequestId,
     slot: Arc<Slot<IoDone>>,
-    answer: DeadlineAnswer,
+    /// `None` if it does not ask for one.
+    answer: Option<DeadlineAnswer>,
     link: Arc<DriveLink>,
     cancel_on_drop: bool,
 }
@@ -47,8 +48,8 @@ impl Pending {
         let slot = Arc::new(Slot::new());
         let filled = Arc::clone(&slot);
         let on_done = Box::new(move |done| filled.fill(done));
-        let answer = DeadlineAnswer::default();
-        let id = link.submit(io.clone(), permit, submitted, &answer, on_done)?;
+        let answer = io.if_infeasible.map(|_| DeadlineAnswer::default());
+        let id = link.submit(io.clone(), permit, submitted, answer.as_ref(), on_done)?;
         Ok(Self { id, slot, answer, link: Arc::clone(link), cancel_on_drop: false })
     }
 
@@ -62,7 +63,7 @@ impl Pending {
     /// in the few microseconds before, and for other or refused requests.
     #[must_use]
     pub fn answer(&self) -> Option<Promise> {
-        self.answer.get().copied()
+        self.answer.as_ref()?.get().copied()
     }
 
     /// Returns true if the result is available.

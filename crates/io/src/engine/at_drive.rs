@@ -25,6 +25,8 @@ pub(super) struct AtDrive {
     slow_ever: u64,
     given_up_ever: u64,
     came_back: u64,
+    /// The number of given-up commands that the backend has not reported.
+    given_up: usize,
 }
 
 /// A command at the drive.
@@ -66,6 +68,7 @@ impl AtDrive {
             slow_ever: 0,
             given_up_ever: 0,
             came_back: 0,
+            given_up: 0,
         }
     }
 
@@ -80,6 +83,7 @@ impl AtDrive {
         let sent = self.commands.remove(self.place_of(id)?)?;
         if sent.stage == Stage::GivenUp {
             self.came_back += 1;
+            self.given_up -= 1;
             tracing::info!(
                 "a {} that was given up came back from the drive after {}",
                 name(&sent.command),
@@ -112,6 +116,7 @@ impl AtDrive {
             if sent.stage < Stage::GivenUp && give_up_at.is_some_and(|at| at <= now) {
                 sent.stage = Stage::GivenUp;
                 self.given_up_ever += 1;
+                self.given_up += 1;
                 overdue.push(Overdue::GivenUp(sent.command.id));
             }
             let next = match sent.stage {
@@ -147,7 +152,7 @@ impl AtDrive {
     }
 
     pub(super) fn any_given_up(&self) -> bool {
-        self.commands.iter().any(|sent| sent.stage == Stage::GivenUp)
+        self.given_up > 0
     }
 
     /// Returns true if a request that is not at the drive cannot go there before a given-up command
@@ -167,10 +172,9 @@ impl AtDrive {
     }
 
     pub(super) fn counts(&self) -> HungCounts {
-        let at_least = |stage| self.commands.iter().filter(|sent| sent.stage >= stage).count();
         HungCounts {
-            slow: at_least(Stage::Slow),
-            given_up: at_least(Stage::GivenUp),
+            slow: self.commands.iter().filter(|sent| sent.stage >= Stage::Slow).count(),
+            given_up: self.given_up,
             slow_ever: self.slow_ever,
             given_up_ever: self.given_up_ever,
             came_back: self.came_back,

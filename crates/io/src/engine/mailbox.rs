@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -181,11 +182,12 @@ pub(crate) struct Mailbox {
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) capacity: Capacity,
     view: Mutex<SnapshotSlot>,
+    /// A caller waits for a snapshot; changed under the lock of `view`, and read without it.
+    view_requested: AtomicBool,
     viewed: Condvar,
 }
 
 struct SnapshotSlot {
-    requested: bool,
     /// The number of snapshots, by which a waiting caller recognizes a new one.
     taken: u64,
     last: DriveSnapshot,
@@ -257,7 +259,8 @@ impl Mailbox {
             messages: Inbox::new(),
             notifier,
             capacity: Capacity::new(max_requests, max_bytes),
-            view: Mutex::new(SnapshotSlot { requested: false, taken: 0, last: first_view }),
+            view: Mutex::new(SnapshotSlot { taken: 0, last: first_view }),
+            view_requested: AtomicBool::new(false),
             viewed: Condvar::new(),
         }
     }
@@ -339,17 +342,17 @@ impl Mailbox {
     /// Requests a snapshot from the engine and waits for a short time. Returns the last snapshot if
     /// the engine does not answer.
     pub(crate) fn snapshot(&self) -> DriveSnapshot {
-        let mut view = lock(&self.view);
+        let view = lock(&self.view);
         if self.is_closing() || self.on_engine_thread() {
             return view.last.clone();
         }
         let before = view.taken;
-        view.requested = true;
+        self.view_requested.store(true, Ordering::Release);
         self.notifier.notify();
         let (view, _timed_out) = self
             .viewed
             .wait_timeout_while(view, LONGEST_WAIT_FOR_A_SNAPSHOT, |view| {
-                view.taken == before && view.requested
+                view.taken == before && self.snapshot_requested()
             })
             .unwrap_or_else(PoisonError::into_inner);
         view.last.clone()
@@ -361,14 +364,14 @@ impl Mailbox {
     }
 
     pub(crate) fn snapshot_requested(&self) -> bool {
-        lock(&self.view).requested
+        self.view_requested.load(Ordering::Acquire)
     }
 
     pub(crate) fn show(&self, snapshot: DriveSnapshot) {
         let mut view = lock(&self.view);
         view.last = snapshot;
         view.taken += 1;
-        view.requested = false;
+        self.view_requested.store(false, Ordering::Release);
         self.viewed.notify_all();
     }
 }

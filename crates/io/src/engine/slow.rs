@@ -107,7 +107,7 @@ pub(crate) struct AccountMark {
 impl AccountMark {
     pub(crate) fn now(accounts: &Accounts, volume: VolumeId) -> Self {
         Self {
-            own: accounts.volume(volume).disk_time,
+            own: accounts.disk_time_of(volume),
             all: accounts.disk_time(),
             background: accounts.background().disk_time,
         }

@@ -105,8 +105,7 @@ impl CdsScan {
         // early. What is late already cannot be endangered.
         let own = next.protected_deadline().unwrap_or(Instant::NEVER);
         let endangered = view.now..own.min(until + next.worst);
-        let withheld = view.outstanding.deadlines().any(|due| endangered.contains(&due));
-        (!withheld).then_some(next)
+        (!view.outstanding.any_due_in(endangered)).then_some(next)
     }
 }
 

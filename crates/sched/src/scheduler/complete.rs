@@ -27,8 +27,7 @@ impl Scheduler {
             done.command.0,
             done.finished
         );
-        let index = self.outstanding.iter().position(|command| command.command == done.command);
-        let index = index.unwrap_or_else(|| {
+        let index = self.outstanding.place_of(done.command).unwrap_or_else(|| {
             panic!("command {} completed but is not outstanding", done.command.0)
         });
         let mut command = self.outstanding.remove(index);
@@ -173,7 +172,9 @@ impl Scheduler {
             finished: done.finished,
             predicted: predicted.total(),
         };
-        let others = self.outstanding.iter().map(|other| &other.target);
+        // Reads hinder nothing.
+        let others = if self.outstanding.only_read() { 0 } else { self.outstanding.len() };
+        let others = self.outstanding.iter().take(others).map(|other| &other.target);
         let beside = others.filter(|other| other.op == Op::Flush || arm_of(other) == arm);
         stalls.observe(timed, beside.map(|other| other.op));
     }

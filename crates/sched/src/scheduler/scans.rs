@@ -109,7 +109,7 @@ impl Scheduler {
     /// The background write that a command at the drive carries out, if it does.
     #[must_use]
     pub fn written_by(&self, command: CommandId) -> Option<BackgroundWriteId> {
-        let sent = self.outstanding.iter().find(|sent| sent.command == command)?;
+        let sent = self.outstanding.by_id(command)?;
         let (id, _) = self.fill.as_ref()?.jobs.get(&sent.job?)?.write?;
         Some(id)
     }
