@@ -18,7 +18,7 @@ use headtime_sim::{
     ArrayOptions, Device as _, DriveTruth, Engine, EngineObserver, Raid0, RunError, SchedulerApi,
     SimulatedDrive, StepOutcome,
 };
-use headtime_units::{Instant, Nanos, Sectors};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Arrivals, Interarrival, StreamConfig, Workload};
 use smallvec::SmallVec;
 
@@ -51,6 +51,8 @@ pub(super) struct Run {
     pub(super) policy: String,
     pub(super) streams: Vec<StreamConfig>,
     pub(super) deadlines: Deadlines,
+    /// The share of the array's addresses that requests access, from its start.
+    pub(super) range: f64,
     pub(super) seconds: f64,
     pub(super) replica: u64,
 }
@@ -113,6 +115,7 @@ impl Run {
             policy: policy.into(),
             streams,
             deadlines: Deadlines::Unanswered,
+            range: 1.0,
             seconds: (SECONDS * context.scale()).clamp(1.0, SECONDS),
             replica: 0,
         }
@@ -153,7 +156,10 @@ impl PointOfWork for Run {
         };
         let array = Raid0::of_model(&profile, DRIVES, seed, DriveTruth::draw, options)?;
         let sector = profile.sector_size()?;
-        let source = Workload::new(&self.streams, sector, array.capacity(), seed)?;
+        let sectors = Sectors::new((array.capacity().get() as f64 * self.range) as u64);
+        let range = Some(Extent::new(Lba::new(0), sectors));
+        let streams = self.streams.iter().cloned().map(|stream| StreamConfig { range, ..stream });
+        let source = Workload::new(&streams.collect::<Vec<_>>(), sector, array.capacity(), seed)?;
         let scheduler = self.scheduler(&profile, options)?;
         let front = Front::of(scheduler, self.deadlines);
         let mut engine: Engine<Front, Raid0<SimulatedDrive>, Workload> =
