@@ -269,6 +269,10 @@ impl Positioning for ArrayModel {
         self.members.iter().any(|member| member.belief.takes_into_cache(op))
     }
 
+    fn reads_ahead(&self) -> bool {
+        self.members.iter().any(|member| member.belief.reads_ahead())
+    }
+
     /// None: the next sectors of a member are a stripe of each other member further on.
     fn reads_on(&self, _from: Lba) -> Sectors {
         Sectors::ZERO

@@ -89,6 +89,8 @@ pub(crate) struct Compared {
 pub(crate) struct CacheModel {
     times: Option<CacheTimes>,
     write_back: bool,
+    /// It keeps more than what was read: sectors read ahead, or whole tracks.
+    keeps_more: bool,
     /// The sectors that the head reads ahead, off its track; zero where it does not.
     read_ahead: Sectors,
     /// The end of the last access, if it was a read.
@@ -114,6 +116,8 @@ impl CacheModel {
         Self {
             times: cache.map(CacheTimes::new),
             write_back: cache.is_some_and(|cache| cache.write_back),
+            keeps_more: cache
+                .is_some_and(|cache| cache.whole_track || cache.read_ahead_sectors > 0),
             read_ahead: Sectors::new(read_ahead),
             rows: CachedRows::of(profile),
             ..Self::unknown()
@@ -125,6 +129,7 @@ impl CacheModel {
         Self {
             times: None,
             write_back: false,
+            keeps_more: false,
             read_ahead: Sectors::ZERO,
             read_to: None,
             reports: VecDeque::new(),
@@ -133,6 +138,11 @@ impl CacheModel {
             read_on: false,
             rows: CachedRows::default(),
         }
+    }
+
+    /// As [`Positioning::reads_ahead`](headtime_sched::Positioning::reads_ahead).
+    pub(crate) fn reads_ahead(&self) -> bool {
+        self.keeps_more
     }
 
     /// Returns true if commands of this kind end in the cache.

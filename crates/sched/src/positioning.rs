@@ -205,6 +205,9 @@ pub trait Positioning {
     /// unknown.
     fn takes_into_cache(&self, op: Op) -> bool;
 
+    /// Returns true where the drive is known to read on into its cache after reads.
+    fn reads_ahead(&self) -> bool;
+
     /// The sectors that the drive reads ahead after its last access ended at `from`, while no
     /// command needs the arm elsewhere; zero where it does not read ahead or that is unknown.
     fn reads_on(&self, from: Lba) -> Sectors;
@@ -370,6 +373,10 @@ macro_rules! costs_by_estimate {
 macro_rules! without_cache {
     () => {
         fn takes_into_cache(&self, _op: $crate::Op) -> bool {
+            false
+        }
+
+        fn reads_ahead(&self) -> bool {
             false
         }
 

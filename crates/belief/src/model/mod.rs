@@ -450,6 +450,10 @@ impl Positioning for DriveModel {
     }
 
     /// The profile's cache reads ahead wherever the sectors are.
+    fn reads_ahead(&self) -> bool {
+        self.actuator.cache.reads_ahead()
+    }
+
     fn reads_on(&self, from: Lba) -> Sectors {
         if self.others.is_empty() { self.actuator.cache.reads_on_from(from) } else { Sectors::ZERO }
     }

@@ -257,9 +257,10 @@ impl Headtime {
 
     /// The number of commands at the drive where `next` continues the last one. A run that goes on
     /// has more, so that none of their overhead shows; but a drive may pass one over for those
-    /// after it, again and again, so that an old one has to come back first. Where a turn begins,
-    /// the first of long reads goes alone: of several, the drive would serve the one first that
-    /// passes the head first, and lose a revolution or more for each before it.
+    /// after it, again and again, so that an old one has to come back first. Where a turn begins on
+    /// a drive that reads ahead, the first of long reads goes alone: of several, the drive would
+    /// serve the one first that passes the head first, and lose a revolution or more for each
+    /// before it.
     fn depth_in_run(&self, view: &View<'_>, next: &Queued) -> usize {
         let run_of = |queued: &Queued| self.streams.streams().run_of(queued.request.id);
         let Some(run) = run_of(next) else { return 2 };
@@ -267,6 +268,7 @@ impl Headtime {
         let begins = next.request.op == Op::Read
             && self.last_read != Some(run)
             && is_long
+            && view.belief.reads_ahead()
             && self.streams.turn_of(tenant_of(view, next)) == Some(Owner::Run(run));
         let old = view.belief.revolution() * OLD_REVOLUTIONS;
         let is_old = |command: &&Outstanding| command.dispatched + old < view.now;

@@ -377,7 +377,7 @@ impl StreamTurns {
         let is_queued = self.streams.of_run(run, view).next().is_some();
         let saves = self.streams.saves(view, run, change);
         let think = match self.has_time_to_spare(view) {
-            true => self.streams.pauses_of(run, change),
+            true => self.streams.pauses_of(run, view, change),
             false => self.streams.think_of_short(run),
         };
         let next = think.filter(|_| saves).and_then(|think| {
@@ -508,7 +508,7 @@ impl StreamTurns {
         at_drive: bool,
     ) -> Option<StreamTurn> {
         if at_drive {
-            let pauses = self.streams.pauses_of(run, change).is_some();
+            let pauses = self.streams.pauses_of(run, view, change).is_some();
             return waits.or(pauses.then_some(StreamTurn::AtDrive));
         }
         let spare = self.has_time_to_spare(view);

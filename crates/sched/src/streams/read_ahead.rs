@@ -31,10 +31,10 @@ const MIN_ANSWERED: u8 = 4;
 const LASTS_CHANGES: u64 = 4;
 
 impl Streams {
-    /// The think time of the client of a run, short or long, if it pauses. On a drive without an
-    /// arm, where a change costs nothing, no pause counts.
-    pub(crate) fn pauses_of(&self, id: RunId, change: Nanos) -> Option<Think> {
-        if change.is_zero() {
+    /// The think time of the client of a run, short or long, if it pauses. On a drive that does not
+    /// read ahead, or has no arm, where a change costs nothing, no pause counts.
+    pub(crate) fn pauses_of(&self, id: RunId, view: &View<'_>, change: Nanos) -> Option<Think> {
+        if change.is_zero() || !view.belief.reads_ahead() {
             return None;
         }
         let think = self.runs.get(&id)?.account.think;
@@ -56,7 +56,7 @@ impl Streams {
         longest: Nanos,
     ) -> Option<Instant> {
         let run = self.runs.get(&id).filter(|run| run.op == Op::Read)?;
-        let (think_ns, _) = self.pauses_of(id, change)?.mean_ns?;
+        let (think_ns, _) = self.pauses_of(id, view, change)?.mean_ns?;
         if self.arm_at != Some(id) {
             return Some(view.now);
         }

@@ -162,6 +162,10 @@ impl Positioning for TinyBelief {
         pairs_one_by_one(self, hub, others, near, overhead, each);
     }
 
+    fn reads_ahead(&self) -> bool {
+        self.cached.is_some()
+    }
+
     fn reads_on(&self, _from: Lba) -> Sectors {
         Sectors::ZERO
     }

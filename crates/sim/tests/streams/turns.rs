@@ -681,3 +681,33 @@ fn clients_that_flush_keep_their_part_beside_a_page_cache() {
         }
     }
 }
+
+/// On a drive without read-ahead nothing is gained by leaving the arm where the next request of a
+/// client that pauses will be.
+#[test]
+fn pauses_hold_up_nobody_on_a_drive_that_does_not_read_ahead() {
+    let response_ms = |policy: &str| {
+        let profile = Arc::new(catalog::load("cheetah15k5").expect("the profile ships"));
+        let part = profile.capacity().get() / 4;
+        let streams: Vec<StreamConfig> = (0..4)
+            .map(|number| StreamConfig {
+                sizes: Sizes::Fixed { bytes: 131_072 },
+                order: Order::Runs { mean_requests: 16.0 },
+                range: Some(Extent::from_numbers(number * part, part)),
+                ..StreamConfig::open(Interarrival::Poisson { per_second: 24.0 })
+            })
+            .collect();
+        let (entry, parameters) = PolicyEntry::parse(policy).expect("the policy is in the table");
+        let experiment =
+            Experiment { requests: 3_000, parameters, ..Experiment::new(profile, entry, 1) };
+        measure(&experiment, &streams).response_ms
+    };
+    let [own, cheapest] = ["headtime", "sptf-expected"].map(response_ms);
+    assert!(
+        own.mean < 1.02 * cheapest.mean,
+        "{} ms, the cheapest first {}",
+        own.mean,
+        cheapest.mean
+    );
+    assert!(own.p99 < 1.05 * cheapest.p99, "{} ms, the cheapest first {}", own.p99, cheapest.p99);
+}
