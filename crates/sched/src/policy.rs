@@ -32,6 +32,8 @@ pub struct View<'a> {
     pub queue: &'a Queue,
     /// Commands at the drive, in the order they were sent.
     pub outstanding: &'a Commands,
+    /// The maximum number of commands at the drive.
+    pub max_outstanding: usize,
     /// The drive model: positions and times.
     pub belief: &'a dyn Positioning,
     /// The mean response time of recent reads and writes that succeeded; zero before the first.

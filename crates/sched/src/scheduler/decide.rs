@@ -112,9 +112,7 @@ impl Scheduler {
         if let Some(step) = self.next_timed() {
             return step;
         }
-        if self.outstanding.len()
-            >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
-        {
+        if self.outstanding.len() >= self.max_outstanding() {
             let _ = self.choose_ahead();
             return Decision::Idle;
         }
@@ -177,9 +175,14 @@ impl Scheduler {
             && !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
     }
 
+    /// The maximum number of commands at the drive.
+    pub(super) fn max_outstanding(&self) -> usize {
+        self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
+    }
+
     /// As [`Scheduler::next_request`], with scans.
     pub(super) fn next_beside_scans(&mut self) -> Decision {
-        let allowed = self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX));
+        let allowed = self.max_outstanding();
         if let Some(committed) = self.still_committed() {
             return self.step_committed(committed);
         }

@@ -24,6 +24,7 @@ macro_rules! view {
             now: $scheduler.now,
             queue: &$scheduler.queue,
             outstanding: &$scheduler.outstanding,
+            max_outstanding: $scheduler.max_outstanding(),
             belief: &*$scheduler.belief,
             mean_response: $scheduler.mean_response,
             idle_share: $scheduler.idle_time.share(),

@@ -711,3 +711,13 @@ fn pauses_hold_up_nobody_on_a_drive_that_does_not_read_ahead() {
     );
     assert!(own.p99 < 1.05 * cheapest.p99, "{} ms, the cheapest first {}", own.p99, cheapest.p99);
 }
+
+/// A drive that takes one command at a time orders nothing.
+#[test]
+fn writes_are_not_left_to_a_drive_that_takes_one_command_at_a_time() {
+    let writers = "{ clients = 2, reads = 0.0, size = '256KiB', \
+        run = { kind = 'geometric', mean = 4.0 } }";
+    let rate = |policy| rates_under(policy, "diamondmax9", &[writers])[0];
+    let (own, cheapest) = (rate("headtime"), rate("sptf-expected"));
+    assert!(own > 0.95 * cheapest, "{own} requests/s, the cheapest first {cheapest}");
+}

@@ -115,7 +115,8 @@ impl Headtime {
     /// cache when it destages them, whatever the policy does: no run lasts, and all were writes for
     /// a while. If the drive had time to spare lately, half are enough, or a fifth beside few
     /// reads: turns would take longer for a burst than the drive alone. Not if requests had
-    /// deadlines: they would have to wait for all that is at the drive.
+    /// deadlines: they would have to wait for all that is at the drive. Nor if the drive takes one
+    /// command at a time: that would be order of arrival.
     pub(super) fn drive_gets_all(&self, view: &View<'_>) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
         let lately =
@@ -128,6 +129,7 @@ impl Headtime {
             (read || is_cached_write(&queued.request)) && queued.deadline.is_none()
         };
         (with_reads || written.are_all(view.now))
+            && view.max_outstanding > 1
             && !written.are_forced()
             && !view.shares.any_terms()
             && view.belief.takes_into_cache(Op::Write)
