@@ -721,3 +721,27 @@ fn writes_are_not_left_to_a_drive_that_takes_one_command_at_a_time() {
     let (own, cheapest) = (rate("headtime"), rate("sptf-expected"));
     assert!(own > 0.95 * cheapest, "{own} requests/s, the cheapest first {cheapest}");
 }
+
+/// The next read of each slow reader comes long after the one before it. Held up for it, the drive
+/// would idle while requests wait.
+#[test]
+fn slow_readers_in_sequence_keep_a_nearly_full_drive_busy() {
+    let readers = ["20%..30%", "40%..50%", "60%..70%", "80%..90%"].map(|range| {
+        format!(
+            "{{ arrivals = {{ kind = 'poisson', rate = 172.0 }}, size = '4KiB', positions = 1, \
+                run = {{ kind = 'sequential' }}, range = '{range}' }}"
+        )
+    });
+    let mut streams: Vec<&str> = readers.iter().map(String::as_str).collect();
+    streams.push(
+        "{ arrivals = { kind = 'poisson', rate = 66.0 }, size = '8KiB', range = '56%..58%' }",
+    );
+    let mean_ms = |policy| -> f64 {
+        let all = figures_with(Vec::new(), policy, "barracuda7200-7", &streams);
+        let requests: u64 = all.iter().map(|stream| stream.requests).sum();
+        all.iter().map(|stream| stream.response_ms.mean * stream.requests as f64).sum::<f64>()
+            / requests as f64
+    };
+    let (own, cheapest) = (mean_ms("headtime"), mean_ms("sptf-expected"));
+    assert!(own < 0.9 * cheapest, "{own} ms, the cheapest first {cheapest}");
+}
