@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 
 use headtime_mechanics::DriveProfile;
 use headtime_mechanics::cache::CacheTimes;
-use headtime_sched::{MeasuredAccess, Op};
+use headtime_sched::{Head, MeasuredAccess, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::cached_rows::CachedRows;
@@ -181,7 +181,10 @@ impl CacheModel {
     /// The sectors that the drive reads ahead after the last access, where that was a read up to
     /// `from`.
     pub(crate) fn reads_on_from(&self, from: Lba) -> Sectors {
-        if self.read_to == Some(from) { self.read_ahead } else { Sectors::ZERO }
+        if self.read_to == Some(from) {
+            return self.read_ahead;
+        }
+        self.rows.reads_on(from.get())
     }
 
     /// Returns true if the head had time to leave the track on which it ended.
@@ -205,6 +208,19 @@ impl Actuator {
     pub(crate) fn note_read(&mut self, extent: Extent, times: [Instant; 2]) {
         let mut rows = std::mem::take(&mut self.cache.rows);
         rows.read(extent, times, |extent| self.target(Op::Read, extent).transfer);
+        self.cache.rows = rows;
+    }
+
+    /// Notes a read that the cache answered, by the time at which that was reported.
+    pub(crate) fn note_hit_read(&mut self, extent: Extent, at: Instant) {
+        let mut rows = std::mem::take(&mut self.cache.rows);
+        let last = self.capacity().get() - 1;
+        let sector = |lba: u64| self.target(Op::Read, Extent::from_numbers(lba.min(last), 1));
+        let time_of = |extent| self.target(Op::Read, extent).transfer;
+        rows.hit(extent, at, time_of, |[from, to]| {
+            let likely = self.likely(&Head::after(&sector(from - 1), at), at, &sector(to));
+            likely.depart + likely.positioning
+        });
         self.cache.rows = rows;
     }
 

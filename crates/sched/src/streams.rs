@@ -80,8 +80,6 @@ struct Run {
     last_was_cached: bool,
     /// True if its client sends flushes after requests of it.
     is_flushed: bool,
-    /// The number of reads of it in a row that the drive's cache has answered.
-    answered: u8,
     /// The time from the submission of its last request to the deadline of that.
     deadline: Option<Nanos>,
     /// Its completions that no later request of it answers.

@@ -118,7 +118,7 @@ impl Actuator {
         // One much later may have needed the arm, so that the drive has not read on as predicted.
         match target.op {
             Op::Read if (is_hit || was_held) && self.is_in_time_for_hit(measured) => {
-                self.cache.rows.hit(extent);
+                self.note_hit_read(extent, measured.finished);
             }
             Op::Read => self.note_read(extent, [measured.dispatched, media_end]),
             _ => self.cache.rows.written(extent, measured.dispatched),

@@ -11,8 +11,8 @@
 //! a few requests in sequence before they go elsewhere cost one seek for all of them.
 //!
 //! *Clients that pause* for a quarter of a change or more are not waited for, where the drive reads
-//! ahead: the arm stays until that has read as long as a change takes (an eighth of it with time to
-//! spare), and goes on to others. Their next requests are answered from the drive's cache.
+//! ahead: the arm stays until that has read for two changes (less with time to spare), or as far as
+//! it does, and goes on to others. Their next requests are answered from the drive's cache.
 //!
 //! *Writes in bulk* ([`Owner::Writes`]) have one turn together, in which the cheapest goes, with
 //! those that abut it. It is not waited for.
@@ -136,9 +136,13 @@ const LONGEST_TURN_WITH_REST: u64 = 12;
 /// From this idle share of time on there are no turns: they save time that nobody needs, and every
 /// request outside of the turn would wait for it (guess: a twentieth, as above).
 pub(crate) const IDLE_SHARE: f64 = 1.0 / LONGEST_TURN as f64;
-/// With time to spare the drive reads ahead for this part of a change, and the next write of a run
-/// that the drive takes into its cache is waited for as long (guess: others wait for it).
+/// The next write of a run that the drive takes into its cache is waited for for this part of a
+/// change (guess: others wait for it).
 const SPARE: u64 = 8;
+/// The drive reads ahead for so many changes at most, less as it has time to spare, down to an
+/// eighth of one where it idles for half of the time. Measured on `nearline-20tb`: with 1, 16
+/// players of 64 KiB that think 10 ms on average have 1,320 requests/s, with 2 1,540.
+const LONGEST_AHEAD: f64 = 2.0;
 /// A turn is at least this many changes long (guess: a third of the time is lost then).
 const SHORTEST_CHANGES: u64 = 2;
 /// All owners have a turn within this time, which bounds the time without progress of each.
@@ -512,7 +516,8 @@ impl StreamTurns {
             return waits.or(pauses.then_some(StreamTurn::AtDrive));
         }
         let spare = self.has_time_to_spare(view);
-        let longest = if spare { change / SPARE } else { change };
+        let busy = (1.0 - view.idle_share * 2.0).max(1.0 / 16.0);
+        let longest = Nanos::from_ns((change.as_ns() as f64 * LONGEST_AHEAD * busy) as u64);
         match (self.streams.read_ahead_by(run, view, change, longest), waits) {
             (Some(ahead), _) if ahead <= view.now => None,
             (Some(ahead), Some(StreamTurn::Expected(until))) => {

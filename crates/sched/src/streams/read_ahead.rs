@@ -15,7 +15,7 @@ use super::think::Think;
 use super::{RunId, Streams, is_rest};
 use crate::command::Finished;
 use crate::policy::View;
-use crate::request::{Op, Request};
+use crate::request::Op;
 
 /// A client pauses whose mean think time is this part of a change or more (guess: shorter ones keep
 /// up with a good part of what the drive reads ahead).
@@ -23,9 +23,6 @@ const PAUSES: u64 = 4;
 /// A read that took less than this part of a change was answered from the drive's cache, or
 /// continues the last one (guess: far from both a seek and a transfer).
 const ANSWERED: u64 = 8;
-/// So many reads of a run in a row were answered before the next is expected to be. Measured on 14
-/// drawn mixtures: after one, the 99th percentile is longer in a third of them than after four.
-const MIN_ANSWERED: u8 = 4;
 /// The sectors read ahead of a run that is left last its client for so many changes (guess: the
 /// time in which a few others are served).
 const LASTS_CHANGES: u64 = 4;
@@ -45,8 +42,8 @@ impl Streams {
     }
 
     /// The time by which the drive has read ahead so much of the run of a client that pauses that
-    /// the arm may leave it: as much as takes `longest`, or as the run is long so far, but at least
-    /// what lasts the client for four changes. Now if the arm is elsewhere; `None` if the client
+    /// the arm may leave it: as much as takes `longest`, as the run is long so far, or as the drive
+    /// reads ahead, but at least what lasts the client for four changes. Now if the arm is elsewhere; `None` if the client
     /// does not pause, or the drive is not known to read ahead so far.
     pub(crate) fn read_ahead_by(
         &self,
@@ -79,17 +76,13 @@ impl Streams {
             let mut times = (0..=4).map(|quarters| view.now + transfer * quarters / 4);
             times.find(|by| view.belief.probably_cached(ahead, *by))
         };
-        let most = least.max(within(longest).min(run.length));
+        let reads_on = match view.belief.reads_on(run.end).get() {
+            0 => run.length,
+            sectors => run.length.min(sectors),
+        };
+        let most = least.max(within(longest).min(reads_on));
         let half = |sectors: &u64| Some(sectors / 2).filter(|half| *half >= least);
         core::iter::successors(Some(most), half).find_map(held_by)
-    }
-
-    /// Returns whether a read continues a run elsewhere than where the arm is, the last reads of
-    /// which the drive's cache has answered: probably it answers this one, too.
-    pub(crate) fn is_read_ahead(&self, request: &Request) -> bool {
-        let run = self.run_of(request.id).filter(|run| self.arm_at != Some(*run));
-        let run = run.and_then(|run| self.runs.get(&run));
-        run.is_some_and(|run| run.op == Op::Read && run.answered >= MIN_ANSWERED)
     }
 
     /// Notes whether a read took the arm, or was answered from the drive's cache: one of a rest was
@@ -105,9 +98,6 @@ impl Streams {
         }
         let service = finished.finished.saturating_since(finished.dispatched);
         let needed_arm = change.is_none_or(|change| service >= change / ANSWERED);
-        if let Some(run) = run.and_then(|run| self.runs.get_mut(&run)) {
-            run.answered = if needed_arm { 0 } else { run.answered.saturating_add(1) };
-        }
         if needed_arm {
             self.arm_at = run;
             return;

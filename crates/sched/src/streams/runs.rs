@@ -72,7 +72,6 @@ impl Streams {
             waited_for_room: None,
             last_was_cached: false,
             is_flushed: false,
-            answered: 0,
             deadline: None,
             unanswered: 0,
             requests,

@@ -722,6 +722,18 @@ fn writes_are_not_left_to_a_drive_that_takes_one_command_at_a_time() {
     assert!(own > 0.95 * cheapest, "{own} requests/s, the cheapest first {cheapest}");
 }
 
+/// The drive reads ahead of all of them by itself, as long as no command takes the arm elsewhere:
+/// the drive model knows what it holds.
+#[test]
+fn players_that_pause_at_random_have_more_than_under_anticipation() {
+    let players = "{ clients = 16, think = { kind = 'exponential', mean = '10ms' }, \
+        size = '64KiB', run = { kind = 'sequential' } }";
+    let figures = |policy| figures_with(Vec::new(), policy, "nearline-20tb", &[players])[0];
+    let (own, anticipation) = (figures("headtime"), figures("as"));
+    assert!(own.iops > 1.05 * anticipation.iops, "{own:?} beside {anticipation:?}");
+    assert!(own.response_ms.p99 < anticipation.response_ms.p99, "{own:?}, {anticipation:?}");
+}
+
 /// The next read of each slow reader comes long after the one before it. Held up for it, the drive
 /// would idle while requests wait.
 #[test]

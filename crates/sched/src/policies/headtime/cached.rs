@@ -23,18 +23,13 @@ const MANY_SLOW: f64 = 1.0;
 
 impl Headtime {
     /// The read that the drive's cache probably answers, or the write that it probably takes. Even
-    /// as a seek it causes no miss, in case it is none. With time to spare it may be a read of a
-    /// run whose last reads were answered: a drive reads ahead there again whenever it is idle,
-    /// which the drive model does not follow. Beside writes that wait for room it is a read that
-    /// has waited for two changes, though it needs the arm.
+    /// as a seek it causes no miss, in case it is none. Beside writes that wait for room it is a
+    /// read that has waited for two changes, though it needs the arm.
     pub(super) fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
-        let streams = self.streams.streams();
-        let spare = self.streams.has_time_to_spare(view);
         let oldest = || view.queue.by_arrival().take(OLDEST);
         let write = || oldest().find(|queued| self.goes_into_cache(view, queued));
-        let read_ahead = || oldest().find(|queued| streams.is_read_ahead(&queued.request));
         let beside_writes = || {
             let patience = self.streams.change(view) * PATIENT_CHANGES;
             let is_late = |queued: &Queued| queued.submitted + patience <= view.now;
@@ -42,7 +37,6 @@ impl Headtime {
         };
         view.probable_hit()
             .or_else(write)
-            .or_else(|| spare.then(read_ahead).flatten())
             .or_else(|| self.writes_wait(view).then(beside_writes).flatten())
             .filter(in_time)
     }
