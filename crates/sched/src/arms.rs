@@ -79,6 +79,13 @@ impl Arms {
         Some((stripe % members) as usize * arms + arm as usize)
     }
 
+    /// The number of blocks of addresses, on the drive or on each member of an array, each with an
+    /// arm of its own.
+    pub(crate) fn in_blocks(self, capacity: Sectors) -> usize {
+        let whole = self.unit.is_some_and(|unit| unit.get() >= capacity.get() / self.count as u64);
+        if whole { self.count } else { self.of_member.0 }
+    }
+
     fn members(self) -> usize {
         self.count / self.of_member.0
     }

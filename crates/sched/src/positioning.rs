@@ -235,10 +235,23 @@ pub fn worst_service(positioning: &dyn Positioning, now: Instant, target: &Targe
 /// The mean time to reach a random position: a seek over a third of the cylinders and half a
 /// revolution.
 pub(crate) fn mean_positioning(positioning: &dyn Positioning) -> Nanos {
-    let third = Extent::new(Lba::new(positioning.capacity().get() / 3), Sectors::new(1));
-    let cylinders = positioning.target(Op::Read, third).start.cylinder;
-    positioning.seek_lower_bound(cylinders) + positioning.revolution() / 2
+    let arms = positioning.arms();
+    let capacity = positioning.capacity();
+    let third = capacity.get() / 3 / arms.in_blocks(capacity) as u64;
+    let sector = |lba| positioning.target(Op::Read, Extent::from_numbers(lba, 1));
+    if arms.count() == 1 {
+        let cylinders = sector(third).start.cylinder;
+        return positioning.seek_lower_bound(cylinders) + positioning.revolution() / 2;
+    }
+    let (from, near) = (sector(0), Instant::ORIGIN + positioning.revolution());
+    let to = (0..MEAN_OF).map(|number| sector((third + number * 131) % capacity.get()));
+    let cost = |to: Target| positioning.pair(&from, &to, near, Overhead::Overlapped).expected;
+    to.map(cost).fold(Nanos::ZERO, |sum, cost| sum + cost) / MEAN_OF
 }
+
+/// The number of sectors, over some tracks, whose mean is taken where only whole times of
+/// positioning are known (guess: half a revolution then within a tenth).
+const MEAN_OF: u64 = 16;
 
 /// The head at the outermost and at the innermost cylinder.
 pub(crate) fn ends(positioning: &dyn Positioning) -> [Head; 2] {

@@ -451,17 +451,20 @@ impl Positioning for DriveModel {
 
     /// The profile's cache reads ahead wherever the sectors are.
     fn reads_ahead(&self) -> bool {
-        self.actuator.cache.reads_ahead()
+        self.predicts != Predicts::Distance && self.actuator.cache.reads_ahead()
     }
 
     fn reads_on(&self, from: Lba) -> Sectors {
-        if self.others.is_empty() { self.actuator.cache.reads_on_from(from) } else { Sectors::ZERO }
+        let arm = self.arm_of(Lba::new(from.get().saturating_sub(1)));
+        let first = arm as u64 * self.actuator.capacity().get();
+        self.actuator(arm).cache.reads_on_from(Lba::new(from.get() - first))
     }
 
     fn probably_cached(&self, extent: Extent, until: Instant) -> bool {
-        self.others.is_empty()
-            && self.predicts == Predicts::Actuator
-            && self.actuator.probably_cached(extent, until)
+        let (arm, local) = self.on_its_arm(extent);
+        self.predicts != Predicts::Distance
+            && local.len == extent.len
+            && self.actuator(arm).probably_cached(local, until)
     }
 
     fn arms(&self) -> Arms {

@@ -757,3 +757,13 @@ fn slow_readers_in_sequence_keep_a_nearly_full_drive_busy() {
     let (own, cheapest) = (mean_ms("headtime"), mean_ms("sptf-expected"));
     assert!(own < 0.9 * cheapest, "{own} ms, the cheapest first {cheapest}");
 }
+
+/// To reach another place costs a seek there, too: all requests are on one of its arms.
+#[test]
+fn short_runs_have_visits_on_a_drive_with_two_arms() {
+    let clients = "{ clients = 4, reads = 0.7, size = '64KiB', range = '17%..27%', \
+        run = { kind = 'geometric', mean = 8.0 } }";
+    let rate = |policy| rates_under(policy, "exos-2x18", &[clients])[0];
+    let (own, elevator) = (rate("headtime"), rate("deadline"));
+    assert!(own > 0.85 * elevator, "{own} requests/s, in runs by address {elevator}");
+}
