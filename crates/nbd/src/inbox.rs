@@ -5,17 +5,18 @@
 //! head already has of it and is then filled in place. So a large payload is not copied, and
 //! nothing is buffered beyond the announced length. A body of at most [`SMALL_BODY_BYTES`] is
 //! collected in the head instead, together with the messages after it: copying it costs less than
-//! receiving its rest separately.
+//! receiving its rest separately. A body of at least [`ALIGNED_BODY_BYTES`] starts on a page, so
+//! that direct I/O takes it as it is.
 //!
 //! The head has at most [`FEW_AHEAD`], because what it has of a large body is copied. Once small
 //! bodies have filled it, it has up to [`HEAD_BYTES`].
 
 use alloc::vec::Vec;
 
-use bytes::BufMut;
 use bytes::buf::Limit;
+use bytes::{Buf, BufMut, Bytes};
 
-use crate::limits::HEAD_BYTES;
+use crate::limits::{ALIGNED_BODY_BYTES, ALIGNMENT, HEAD_BYTES};
 
 /// Bytes that are read ahead if the next body may be large: some hundred headers. A guess: a copy
 /// of this length costs less than a system call.
@@ -40,10 +41,8 @@ pub(crate) struct Inbox {
 enum Body {
     /// This many bytes are collected in the head.
     Small(usize),
-    Large {
-        bytes: Vec<u8>,
-        len: usize,
-    },
+    /// This many bytes are collected from `start` of `bytes` on.
+    Large { bytes: Vec<u8>, start: usize, len: usize },
 }
 
 impl Body {
@@ -51,7 +50,7 @@ impl Body {
     fn missing(&self) -> usize {
         match self {
             Body::Small(_) => 0,
-            Body::Large { bytes, len } => len - bytes.len(),
+            Body::Large { bytes, start, len } => start + len - bytes.len(),
         }
     }
 }
@@ -77,7 +76,9 @@ impl Inbox {
         self.settle();
         let hint = self.hint();
         match &mut self.body {
-            Some(Body::Large { bytes, len }) if bytes.len() < *len => bytes.limit(hint),
+            Some(Body::Large { bytes, start, len }) if bytes.len() < *start + *len => {
+                bytes.limit(hint)
+            }
             _ => {
                 self.head.drain(..self.parsed);
                 self.parsed = 0;
@@ -125,29 +126,40 @@ impl Inbox {
             Body::Small(len)
         } else {
             self.ahead = FEW_AHEAD;
-            Body::Large { bytes: self.parse(len.min(self.unparsed()), len), len }
+            let aligned = len >= ALIGNED_BODY_BYTES;
+            let mut bytes = Vec::<u8>::with_capacity(len + if aligned { ALIGNMENT - 1 } else { 0 });
+            let start = if aligned { bytes.as_ptr().align_offset(ALIGNMENT) } else { 0 };
+            bytes.resize(start, 0);
+            self.parse(len.min(self.unparsed()), &mut bytes);
+            Body::Large { bytes, start, len }
         });
     }
 
     /// The body, once it is complete.
-    pub(crate) fn take_body(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_body(&mut self) -> Option<Bytes> {
         let here = self.unparsed();
         let complete = |body: &mut Body| match body {
             Body::Small(len) => *len <= here,
-            Body::Large { bytes, len } => bytes.len() == *len,
+            Body::Large { bytes, start, len } => bytes.len() == *start + *len,
         };
         self.body.take_if(complete).map(|body| match body {
-            Body::Small(len) => self.parse(len, len),
-            Body::Large { bytes, .. } => bytes,
+            Body::Small(len) => {
+                let mut bytes = Vec::with_capacity(len);
+                self.parse(len, &mut bytes);
+                bytes.into()
+            }
+            Body::Large { bytes, start, .. } => {
+                let mut body = Bytes::from(bytes);
+                body.advance(start);
+                body
+            }
         })
     }
 
-    /// Moves `count` bytes of the head into a vector of this capacity.
-    fn parse(&mut self, count: usize, capacity: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(capacity);
+    /// Appends `count` bytes of the head to `bytes`.
+    fn parse(&mut self, count: usize, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.head[self.parsed..self.parsed + count]);
         self.parsed += count;
-        bytes
     }
 
     /// From here on reads past `count` bytes.
@@ -281,15 +293,18 @@ mod tests {
         inbox.receive(&[1; 10]);
         inbox.start_body(1_000_000);
         assert_eq!(inbox.hint(), 999_990);
-        let Some(Body::Large { bytes, .. }) = &inbox.body else { panic!("{:?}", inbox.body) };
-        let start = bytes.as_ptr();
+        let Some(Body::Large { bytes, start, .. }) = &inbox.body else {
+            panic!("{:?}", inbox.body)
+        };
+        let first = &raw const bytes[*start];
+        assert_eq!(first.addr() % ALIGNMENT, 0, "direct I/O takes it as it is");
         while inbox.hint() > 0 && inbox.body.as_ref().unwrap().missing() > 0 {
             let mut room = inbox.buffer();
             let count = room.remaining_mut().min(300_000);
             room.put_bytes(2, count);
         }
         let body = inbox.take_body().unwrap();
-        assert_eq!((body.len(), body.as_ptr()), (1_000_000, start));
+        assert_eq!((body.len(), body.as_ptr()), (1_000_000, first));
         assert_eq!((body[9], body[10]), (1, 2));
     }
 
@@ -297,7 +312,7 @@ mod tests {
     fn an_empty_body_is_there_at_once() {
         let mut inbox = Inbox::new();
         inbox.start_body(0);
-        assert_eq!(inbox.take_body(), Some(vec![]));
+        assert_eq!(inbox.take_body(), Some(Bytes::new()));
         assert!(inbox.is_empty());
     }
 }

@@ -36,7 +36,8 @@
 //!
 //! ```text
 //! server   HEAD_BYTES + max_option_bytes + OPTION_REPLY_BYTES
-//!          + max_in_flight_bytes + max_in_flight * REQUEST_OVERHEAD_BYTES
+//!          + max_in_flight_bytes * 33 / 32 (pages of WRITE payloads)
+//!          + max_in_flight * REQUEST_OVERHEAD_BYTES
 //!            (ServerLimits::memory_bound)
 //!          + the export list the caller gives in answer to LIST, once
 //! client   HEAD_BYTES + max_option_reply_bytes + max_list_bytes + 3 * max_in_flight_bytes

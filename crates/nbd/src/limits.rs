@@ -9,6 +9,11 @@ pub const HEAD_BYTES: usize = 128 << 10;
 /// Replies to one option may queue this much, not counting the list of exports: at most three
 /// strings of 4,096 bytes with their headers.
 pub const OPTION_REPLY_BYTES: usize = 16 << 10;
+/// Payloads of this length or longer start on a page: they take [`ALIGNMENT`] bytes more, which is
+/// at most 1/32 of them.
+pub(crate) const ALIGNED_BODY_BYTES: usize = 32 * ALIGNMENT;
+/// The bytes of a page, as direct I/O requires at most.
+pub(crate) const ALIGNMENT: usize = 4096;
 /// Upper bound of what one request costs besides its data: table entries, reply header, error text.
 pub const REQUEST_OVERHEAD_BYTES: usize = 1 << 10;
 /// The client's memory for one disjoint piece of a fragmented read.
@@ -86,6 +91,7 @@ impl ServerLimits {
         (HEAD_BYTES + OPTION_REPLY_BYTES) as u64
             + u64::from(self.max_option_bytes)
             + self.max_in_flight_bytes
+            + self.max_in_flight_bytes / (ALIGNED_BODY_BYTES / ALIGNMENT) as u64
             + requests
     }
 }
@@ -206,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_default_bound_is_what_the_formula_says() {
-        let expected = (128 << 10) + (64 << 10) + (16 << 10) + (64 << 20) + 256 * (1 << 10);
+        let expected = (128 << 10) + (64 << 10) + (16 << 10) + (66 << 20) + 256 * (1 << 10);
         assert_eq!(ServerLimits::default().memory_bound(), expected);
     }
 }

@@ -339,7 +339,8 @@ fn a_large_payload_is_read_in_place() {
         let mut buffer = server.read_buffer();
         let count = buffer.remaining_mut().min(100_000);
         buffer.put_bytes(0x42, count);
-        place.get_or_insert(buffer.get_ref().as_ptr());
+        let written = buffer.get_ref();
+        place.get_or_insert(written[written.len() - count..].as_ptr());
         if let Some(ServerEvent::Request {
             command: headtime_nbd::NbdCommand::Write { payload, .. },
             ..

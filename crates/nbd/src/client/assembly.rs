@@ -38,9 +38,9 @@ impl Assembly {
     }
 
     /// Adds bytes at `start`, which with them lies within the read.
-    pub(super) fn put(&mut self, start: u32, data: Vec<u8>, max_ranges: u32) -> Result<(), Misfit> {
+    pub(super) fn put(&mut self, start: u32, data: Bytes, max_ranges: u32) -> Result<(), Misfit> {
         if let (Content::Nothing, true) = (&self.content, data.len() == self.length as usize) {
-            self.content = Content::Whole(data.into());
+            self.content = Content::Whole(data);
             return Ok(());
         }
         let buffer = self.cover(start, data.len() as u32, max_ranges)?;
@@ -174,23 +174,23 @@ mod tests {
         let mut assembly = Assembly::new(3);
         let data = vec![1, 2, 3];
         let place = data.as_ptr();
-        assembly.put(0, data, 1).unwrap();
+        assembly.put(0, data.into(), 1).unwrap();
         assert_eq!(assembly.finish().unwrap().as_ptr(), place);
     }
 
     #[test]
     fn overlaps_gaps_and_scatter_are_found() {
         let mut assembly = Assembly::new(10);
-        assembly.put(2, vec![1; 3], 2).unwrap();
-        assert_eq!(assembly.put(4, vec![1; 1], 2), Err(Misfit::Overlap));
-        assert_eq!(assembly.put(1, vec![1; 2], 2), Err(Misfit::Overlap));
-        assert_eq!(assembly.put(1, vec![1; 8], 2), Err(Misfit::Overlap));
-        assert_eq!(assembly.put(2, vec![1; 3], 2), Err(Misfit::Overlap));
+        assembly.put(2, vec![1; 3].into(), 2).unwrap();
+        assert_eq!(assembly.put(4, vec![1; 1].into(), 2), Err(Misfit::Overlap));
+        assert_eq!(assembly.put(1, vec![1; 2].into(), 2), Err(Misfit::Overlap));
+        assert_eq!(assembly.put(1, vec![1; 8].into(), 2), Err(Misfit::Overlap));
+        assert_eq!(assembly.put(2, vec![1; 3].into(), 2), Err(Misfit::Overlap));
         assembly.put_hole(9, 1, 2).unwrap();
-        assert_eq!(assembly.put(7, vec![1; 1], 2), Err(Misfit::TooScattered));
+        assert_eq!(assembly.put(7, vec![1; 1].into(), 2), Err(Misfit::TooScattered));
         assert_eq!(assembly.finish(), None);
         let mut whole = Assembly::new(2);
-        whole.put(0, vec![1, 2], 1).unwrap();
+        whole.put(0, vec![1, 2].into(), 1).unwrap();
         assert_eq!(whole.put_hole(0, 1, 1), Err(Misfit::Overlap));
         assert_eq!(Assembly::new(2).finish(), None);
     }

@@ -66,7 +66,7 @@ impl Connection {
                 None => Ok(Step::NeedInput),
                 Some(data) => {
                     self.flight.close(id)?;
-                    Ok(self.complete(id, Ok(Reply::Data(data.into()))))
+                    Ok(self.complete(id, Ok(Reply::Data(data))))
                 }
             },
             Receive::Offset(chunk) => self.read_offset(chunk),

@@ -242,7 +242,7 @@ impl Connection {
             }
             Serve::Payload(header) => match self.inbox.take_body() {
                 None => Ok(Step::NeedInput),
-                Some(payload) => Ok(self.submit(header, payload.into())),
+                Some(payload) => Ok(self.submit(header, payload)),
             },
             Serve::Skip(header, fault) => {
                 if !self.inbox.skipped() {

@@ -55,21 +55,24 @@ impl ServeLimits {
     /// The maximum memory of the requests and replies of all connections:
     ///
     /// ```text
-    /// memory + pieces × 512
-    ///     + connections × (connection_memory + connection_requests × 1 KiB + 208 KiB)
+    /// memory × 33/32 + pieces × 512
+    ///     + connections × (connection_memory × 33/32 + connection_requests × 1 KiB + 208 KiB)
     /// ```
-    /// 1 KiB is the state of a request in the protocol, without its data; 208 KiB are the buffers
-    /// for headers, options and replies (the formula of `headtime_nbd`); 512 bytes are the state of
-    /// a piece in the scheduler and the engine. In addition, each connection may be sending a list
-    /// of exports, and the engine may hold a copy, aligned for direct I/O, of the data at the
-    /// drive: the queue depth times `piece`. A connection over TLS takes
+    /// 1/32 is for the pages on which the data of writes starts. 1 KiB is the state of a request in
+    /// the protocol, without its data; 208 KiB are the buffers for headers, options and replies
+    /// (the formula of `headtime_nbd`); 512 bytes are the state of a piece in the scheduler and the
+    /// engine. In addition, each connection may be sending a list
+    /// of exports, and the engine may hold a copy, aligned for direct I/O, of data at the drive
+    /// that starts on no page: the queue depth times `piece`. A connection over TLS takes
     /// [`TLS_BYTES`](crate::tls::TLS_BYTES) more.
     #[must_use]
     pub fn memory_bound(&self) -> ByteSize {
-        let of_its_own =
-            self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (208 << 10);
+        let on_pages = |bytes: ByteSize| bytes.get() + bytes.get() / 32;
+        let of_its_own = on_pages(self.connection_memory)
+            + u64::from(self.connection_requests) * 1024
+            + (208 << 10);
         ByteSize::new(
-            self.memory.get()
+            on_pages(self.memory)
                 + u64::from(self.connections) * of_its_own
                 + u64::from(self.pieces) * 512,
         )
