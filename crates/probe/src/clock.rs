@@ -27,8 +27,12 @@ use crate::numbers::{FAR, mean, median, spread, wrap};
 /// and the most.
 const WINDOW: usize = 40;
 const LONGEST_WINDOW: usize = 1_024;
-/// A line is bent if its readings lie off it by more than this many standard errors somewhere.
+/// A line is bent if its readings lie off it by more than this many standard errors somewhere, or
+/// if a parabola through them ends off the line by more than so many. The error at the end is that
+/// of all angles, and a part of the readings shows it late: one of four that is off by 4 standard
+/// errors means 12 at the end.
 const BENT: f64 = 4.5;
+const BENT_AT_END: f64 = 2.5;
 /// The number of readings kept for the mean period; if there are more, every other one is dropped.
 const MAX_KEPT: usize = 512;
 
@@ -187,10 +191,35 @@ impl Clock {
 fn is_bent(readings: &[(f64, f64)]) -> bool {
     let Some((origin, period)) = line(readings) else { return false };
     let off: Vec<f64> = readings.iter().map(|(turn, at)| at - origin - turn * period).collect();
-    off.chunks(off.len().div_ceil(4)).any(|part| {
+    let is_off = |part: &[f64]| {
         let (off, error) = mean(part);
         error.is_some_and(|error| off.abs() > BENT * error)
-    })
+    };
+    off.chunks(off.len().div_ceil(4)).any(is_off) || is_off_at_end(readings, &off)
+}
+
+/// True if a parabola through readings, of which the deviations from a line are given, ends off the
+/// line by more than chance.
+fn is_off_at_end(readings: &[(f64, f64)], off: &[f64]) -> bool {
+    let count = readings.len() as f64;
+    let middle = readings.iter().map(|(turn, _)| turn).sum::<f64>() / count;
+    let (squares, cubes) = readings.iter().fold((0.0, 0.0), |sum, (turn, _)| {
+        let (turn, square) = (turn - middle, (turn - middle) * (turn - middle));
+        (sum.0 + square, sum.1 + square * turn)
+    });
+    let (mean_square, skew) = (squares / count, cubes / squares);
+    // The part of the square that no line explains.
+    let bow = |(turn, _): &(f64, f64)| {
+        let turn = turn - middle;
+        turn * turn - mean_square - skew * turn
+    };
+    let (bows, products, noise) =
+        readings.iter().zip(off).fold((0.0, 0.0, 0.0), |sum, (reading, off)| {
+            let bow = bow(reading);
+            (sum.0 + bow * bow, sum.1 + bow * off, sum.2 + off * off)
+        });
+    // The bend is `products / bows`, and the square of its error `noise / count / bows`.
+    products * products * count > BENT_AT_END * BENT_AT_END * noise * bows
 }
 
 /// The line `time = origin + revolution · period` through readings; none through fewer than two
@@ -222,29 +251,37 @@ mod tests {
 
     #[test]
     fn a_steady_spindle_is_known_better_with_time_and_one_that_wanders_is_followed() {
-        // The error of the clock some time after the last reading, in revolutions.
-        let off = |wander_ppm: f64, seed: u64| {
-            let (mut draw, period) = (Random::new(seed, 0), 6e6);
+        let period = 6e6;
+        // The error of the clock some time after the last of so many readings, in revolutions. The
+        // spindle wanders by some ppm with a swing of so many radians per second.
+        let off = |wander_ppm: f64, per_s: f64, (readings, turns): (u64, u64), seed: u64| {
+            let (mut draw, begun) = (Random::new(seed, 0), seed as f64);
             let at = |turn: f64| {
-                1e6 + turn * period + wander_ppm * 1e-6 * 3e10 * libm::sin(turn * period / 3e10)
+                let swing = libm::sin(turn * period * per_s / 1e9 + begun);
+                2e6 + turn * period + wander_ppm * 1e3 / per_s * swing
             };
-            let mut clock = Clock::new(period, 28_000.0, Instant::from_ns(1_000_000));
+            let mut clock = Clock::new(period, 28_000.0, Instant::from_ns(at(0.0) as u64));
             let mut turn = 0.0;
-            for _ in 0..400 {
-                turn += 240.0 + draw.below(20) as f64;
+            for _ in 0..readings {
+                turn += (turns + draw.below(turns / 10)) as f64;
                 let noise = -40_000.0 * libm::log(1.0 - draw.part()) - 40_000.0;
                 clock.observe(Instant::from_ns((at(turn) + noise) as u64), 0.0);
             }
-            (clock.turns_at(Instant::from_ns(at(turn + 100.0) as u64)) + 0.5).rem_euclid(1.0) - 0.5
+            wrap(clock.turns_at(Instant::from_ns(at(turn + turns as f64 / 2.0) as u64)))
         };
-        let spread = |wander_ppm| {
-            let squares: f64 = (1..=20).map(|seed| (off(wander_ppm, seed) * 6e6).powi(2)).sum();
-            libm::sqrt(squares / 20.0)
+        let spread = |wander_ppm, per_s, often| {
+            let squares =
+                (1..=20).map(|seed| (off(wander_ppm, per_s, often, seed) * period).powi(2));
+            libm::sqrt(squares.sum::<f64>() / 20.0)
         };
         // A line through the last 40 alone is off by 13 us.
-        let (steady, wandering) = (spread(0.0), spread(2.0));
+        let often = (400, 240);
+        let (steady, wandering) = (spread(0.0, 0.03, often), spread(2.0, 0.033, often));
         assert!(steady < 7_000.0, "{steady} ns");
         assert!(wandering < 40_000.0, "{wandering} ns");
+        // A long line through the readings of a slow drift is off by 21 us at its end.
+        let drifting = spread(1.0, core::f64::consts::TAU / 600.0, (700, 50));
+        assert!(drifting < 10_000.0, "{drifting} ns");
     }
 
     #[test]
