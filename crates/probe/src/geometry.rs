@@ -3,7 +3,7 @@
 //!
 //! A pattern of two steps means cylinders of `unit` surfaces; one of three steps means bands:
 //! `unit` cylinders on one surface, then the next surface in the other direction
-//! (surface-serpentine). What angles alone do not show is found by seek times (`seek.rs`), or does
+//! (surface-serpentine). What angles alone do not show is found by seek times (`surfaces`), or does
 //! not matter to any prediction.
 
 use headtime_mechanics::Track;

@@ -76,6 +76,7 @@ mod seek;
 mod selfcheck;
 mod session;
 mod stage;
+mod surfaces;
 mod verdict;
 mod writes;
 

@@ -17,7 +17,9 @@ use crate::selfcheck::CheckResult;
 use crate::session::{Attempt, DriveSharing, DriveTiming, Interruption, Session};
 use crate::stage::Stage;
 use crate::verdict::{self, DriveMonitor, EarlyEnd};
-use crate::{arms, cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, writes};
+use crate::{
+    arms, cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, surfaces, writes,
+};
 
 /// The drive to characterize, and the limits for doing so.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -319,7 +321,7 @@ impl Probe {
             layout::begin_first(session, layout)?;
         } else if let Some(pattern) = layout.pattern {
             if pattern.hides_surfaces() && !layout.surfaces.searched {
-                seek::find_surfaces(session, layout)?;
+                surfaces::find_surfaces(session, layout)?;
             } else {
                 return layout::extend(session, layout, self.retries);
             }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::{Curve, Timed};
 use crate::geometry::Geometry;
-use crate::layout::{LayoutResult, MIN_DEVIATION, ZoneModel, continues};
+use crate::layout::{LayoutResult, ZoneModel};
 use crate::numbers::{mean, median, part, wrap};
 use crate::results::Progress;
 use crate::session::{Attempt, Interruption, Session};
@@ -46,22 +46,13 @@ const MAX_SHIFTS: u64 = 12;
 /// The number of pairs drawn for one that is needed.
 const MAX_TRIES: usize = 6;
 /// The width of the interval at which trials end, ns.
-const FINE_NS: f64 = 12_000.0;
+pub(crate) const FINE_NS: f64 = 12_000.0;
 /// The largest deviation of a completion that is noise, ns; or eight standard deviations.
 const NEAR_NS: f64 = 60_000.0;
 /// The number of standard errors that is significant.
-const SURE: f64 = 3.0;
-/// The width, or contradiction, that is accepted after all trials, ns; and for surfaces, where
-/// unknown spares move a track by some hundred microseconds.
+pub(crate) const SURE: f64 = 3.0;
+/// The width, or contradiction, that is accepted after all trials, ns.
 const CONTRADICTION_NS: f64 = 80_000.0;
-const COARSE_NS: f64 = 500_000.0;
-/// The smallest difference between a head switch and a step on the surface, ns.
-const SAME_NS: f64 = 60_000.0;
-/// The number of minimum times for a median; up to twice as many are tried.
-const TIMES: u64 = 5;
-/// The most surfaces that are looked for.
-const MAX_SURFACES: u64 = 32;
-
 /// The result of measuring the arm; minimum times without the sector itself, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SeekResult {
@@ -151,135 +142,8 @@ pub(crate) fn extend(
     Ok(Progress::More)
 }
 
-/// Finds the number of surfaces of a drive that is filled in bands, if the angles do not show it.
-/// From the last track of a row to the first of the next the arm switches heads. At the end of a
-/// band it stays on its surface and moves to the next band. After an odd number of rows it is at
-/// the band's far end, one cylinder from the next; after an even number it has come back and has
-/// the whole band to cross. Both distances are timed within the first row. The first row's end
-/// whose time is nearer to such a distance than to the end of the first row ends a band. Noise
-/// changes each of these times by some hundred microseconds.
-///
-/// Each run times one row's end: an experiment is replayed for each new result, so a long one takes
-/// the square of its length.
-pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
-    let Some(zone) = layout.zones.first().cloned() else {
-        layout.surfaces.searched = true;
-        return Ok(());
-    };
-    let unit = zone.pattern.unit;
-    let Some(rows) = layout.surfaces.rows else {
-        let one_ns = median_min_time(session, &layout.zones, |number| {
-            [(0, unit / 4 + number), (0, unit / 4 + number - 1)]
-        })?;
-        let inset = |number: u64| number.min(unit / 4);
-        let all_ns = median_min_time(session, &layout.zones, |number| {
-            [(0, unit - 1 - inset(number)), (0, inset(number))]
-        })?;
-        layout.surfaces.rows = Some(RowTimes { one_ns, all_ns, ..RowTimes::default() });
-        return Ok(());
-    };
-    let row = rows.seen + 1;
-    if row > MAX_SURFACES {
-        return assume_one_surface(session, layout);
-    }
-    layout.surfaces.rows = Some(RowTimes { seen: row, ..rows });
-    let border = row * unit;
-    // After the zone's end a row may lie anywhere.
-    if !continues(session, &zone, border)? {
-        return Ok(());
-    }
-    let track_angle = crate::layout::track_angle(session, &zone, border)?;
-    let Some(time) = median_min_time(session, &layout.zones, |_| [(0, border), (0, border - 1)])?
-    else {
-        return Ok(());
-    };
-    let first = rows.first_ns.unwrap_or(time);
-    layout.surfaces.rows = Some(RowTimes { seen: row, first_ns: Some(first), ..rows });
-    let on = if row % 2 == 0 { rows.all_ns } else { rows.one_ns };
-    if on
-        .is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs())
-    {
-        layout.surfaces.searched = true;
-        let step = crate::layout::step_after_band(session, layout, &zone, border)?;
-        set_surfaces(layout, row);
-        if let Some(step) = step {
-            let zone = &mut layout.zones[0];
-            (zone.steps[2], zone.tied[2]) = (step, (step, 1.0));
-            zone.fit();
-        }
-        return Ok(());
-    }
-    // Fit the zone to rows that are predicted well, so that later rows can be timed.
-    let zone = &mut layout.zones[0];
-    let off = wrap(track_angle - zone.track_angle(border));
-    if off.abs() < MIN_DEVIATION / 2.0 {
-        zone.add_angle(border, track_angle);
-    }
-    Ok(())
-}
-
-/// Assumes one surface, because no row's end is like a step within a row.
-fn assume_one_surface(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
-    layout.surfaces.searched = true;
-    set_surfaces(layout, 1);
-    session.remark(
-        "rows of cylinders follow each other, but their surfaces could not be told apart; they \
-            are assumed to lie on one",
-    );
-    Ok(())
-}
-
-/// The search for the surfaces of a drive in bands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SurfaceSearch {
-    /// The search is over.
-    pub(crate) searched: bool,
-    /// The times so far.
-    rows: Option<RowTimes>,
-}
-
-/// The times of the ends of rows, for the number of surfaces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RowTimes {
-    /// From track to track within a row.
-    one_ns: Option<f64>,
-    /// From a row's end to its beginning.
-    all_ns: Option<f64>,
-    /// The first row's end.
-    first_ns: Option<f64>,
-    /// The number of rows timed.
-    seen: u64,
-}
-
-/// The median of some minimum times between the pairs of tracks given by number; none if no pair
-/// could be timed.
-fn median_min_time(
-    session: &mut Session,
-    zones: &[ZoneModel],
-    pair: impl Fn(u64) -> Pair,
-) -> Attempt<Option<f64>> {
-    let mut times = Vec::new();
-    for number in 1..=2 * TIMES {
-        if (times.len() as u64) < TIMES
-            && let Some(time) = min_time(session, zones, pair(number), 1.5e6, COARSE_NS)?
-        {
-            times.push(time);
-        }
-    }
-    Ok((!times.is_empty()).then(|| median(&times)))
-}
-
-/// Sets the number of surfaces of each band.
-fn set_surfaces(layout: &mut LayoutResult, surfaces: u64) {
-    let zone = &mut layout.zones[0];
-    zone.pattern.units = surfaces;
-    zone.steps[2] = zone.steps[1];
-    zone.fit();
-    layout.pattern = Some(zone.pattern);
-}
-
 /// A pair of tracks: zone and number of each.
-type Pair = [(usize, u64); 2];
+pub(crate) type Pair = [(usize, u64); 2];
 
 fn same_track(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let place = any_track(session, geometry);
@@ -404,7 +268,7 @@ fn timed_pairs(
 
 /// The minimum time from a completion on one track to that of the next read, of a sector of the
 /// other; none if trials contradict each other.
-fn min_time(
+pub(crate) fn min_time(
     session: &mut Session,
     zones: &[ZoneModel],
     pair: Pair,

@@ -57,7 +57,7 @@ use slips::SlipInterval;
 use track_list::TrackList;
 use zone_model::UsualGroups;
 
-use crate::seek::SurfaceSearch;
+use crate::surfaces::SurfaceSearch;
 
 /// The layout, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
