@@ -3,7 +3,9 @@
 //! Tracks 2, 4, 8 … of the first zone are compared with "always a" until one deviates, and
 //! bisection finds the first that does: the *unit*. Its step is *b*. The tracks at the ends of
 //! units are compared with that pattern. If one deviates again, and the pattern continues after it,
-//! there is a third step *c*.
+//! there is a third step *c*. If times are noisy and none deviates that much, some tracks of each
+//! unit are read: a *c* that differs less from *b* turns all units after it, and so shows in all of
+//! their readings (`slight_step`).
 //!
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b
 //! (the next surface), 19 times; then c (the next band).
@@ -21,7 +23,7 @@ use super::walk::{
 };
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use super::zone_start::out_of_reach;
-use crate::numbers::{part, wrap};
+use crate::numbers::{FAR, median, min_squares, part, spread, wrap};
 use crate::session::{Attempt, QUIET_TURNS, Session};
 
 /// The most tracks of a unit: bands of some hundred cylinders, all surfaces of which have the step
@@ -39,6 +41,14 @@ const FEW_TRACKS: u64 = 8;
 const MAX_DRIFTS: u64 = 4;
 /// The units that are searched in one experiment if they have many tracks.
 const ROWS: u64 = 4;
+/// The tracks of each row that are read for a third step that differs little, if times are noisy.
+const ROW_READS: u64 = 4;
+/// The fewest of their readings, and the sum of squares that such a step explains, in variances of
+/// a reading: chance explains some 20 by the best of two thousand patterns.
+const ENOUGH_READINGS: usize = 24;
+const SURE_SQUARES: f64 = 36.0;
+/// The fewest times that it occurs: another layout explains one change or two.
+const FEWEST_TIMES: u64 = 3;
 
 /// Finds rows of many tracks: the zone with them, and with the step between them. None if there are
 /// none. Where no other step follows, the error of the common one has added up on the way, as a few
@@ -254,12 +264,15 @@ pub(super) struct ThirdStep {
     units: u64,
     /// The number of units before the first such step, and the step.
     found: Option<(u64, f64)>,
+    /// Addresses all over the units of many tracks, and the angles at which they completed.
+    #[serde(default)]
+    readings: Vec<(u64, f64)>,
 }
 
 impl ThirdStep {
     pub(super) fn new(zone: ZoneModel, allowed: f64) -> Self {
         let (trial, begun) = (zone.clone(), zone.first_track() / zone.pattern.unit);
-        Self { zone, allowed, trial, begun, units: begun, found: None }
+        Self { zone, allowed, trial, begun, units: begun, found: None, readings: Vec::new() }
     }
 }
 
@@ -273,7 +286,8 @@ enum UnitEnd {
 }
 
 /// Looks for a step of a third kind, unit by unit, passing over skipped sectors. The next one shows
-/// how many units lie between two; the first may come earlier, if the zone begins in between.
+/// how many units lie between two; the first may come earlier, if the zone begins in between. If
+/// times are noisy, a step that differs little shows in readings of all units only.
 pub(super) fn third_step(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -289,6 +303,11 @@ pub(super) fn third_step(
         } else {
             unit_end(session, layout, trial, units, search.allowed)?
         };
+        if let (UnitEnd::Usual, None) = (&end, search.found)
+            && unit > MAX_SURFACES
+        {
+            read_row(session, trial, units - 1, &mut search.readings)?;
+        }
         match (end, search.found) {
             (UnitEnd::Usual, None) if trial.skips.is_empty() => search.zone.clone_from(trial),
             (UnitEnd::Usual, _) => {}
@@ -301,7 +320,12 @@ pub(super) fn third_step(
                 (search.trial, search.begun, search.units) = (next, 0, 0);
             }
             (end, found) => {
+                let slight =
+                    if found.is_none() { slight_step(trial, &search.readings) } else { None };
                 let mut zone = search.zone;
+                if let Some(slight) = slight {
+                    slight.apply(&mut zone, &search.trial, search.readings);
+                }
                 if let Some((first, step)) = found {
                     let second = if let UnitEnd::Other(..) = end { units } else { first };
                     zone.pattern.units = second.max(first);
@@ -316,6 +340,112 @@ pub(super) fn third_step(
     }
     layout.third_step = Some(search);
     Ok(())
+}
+
+/// Reads some tracks of a row, if times are noisy.
+fn read_row(
+    session: &mut Session,
+    zone: &ZoneModel,
+    row: u64,
+    readings: &mut Vec<(u64, f64)>,
+) -> Attempt<()> {
+    if session.drive.noise_turns() < QUIET_TURNS {
+        return Ok(());
+    }
+    let sectors = zone.sectors_per_track;
+    for _ in 0..ROW_READS {
+        let track = row * zone.pattern.unit + session.random.below(zone.pattern.unit);
+        let lba = zone.lba_from(track * sectors + session.random.below(sectors));
+        if track >= zone.first_track()
+            && let Some(seen) = session.try_angle(lba)?
+            && wrap(seen.turns - zone.angle(lba)).abs() <= MIN_DEVIATION
+        {
+            readings.push((lba, seen.turns));
+        }
+    }
+    Ok(())
+}
+
+/// A step of a third kind that differs little from the second.
+#[derive(Clone, Copy, Debug)]
+struct SlightStep {
+    /// Units from one to the next, and those of the first before the zone.
+    units: u64,
+    before: u64,
+    steps: [f64; 3],
+    /// The weight of the third step relative to a reading.
+    weight: f64,
+}
+
+/// The third step that explains readings best, if it explains far more than chance does, and more
+/// than one change or two at any units, as skipped sectors cause.
+fn slight_step(zone: &ZoneModel, readings: &[(u64, f64)]) -> Option<SlightStep> {
+    let unit = zone.pattern.unit;
+    let late: Vec<f64> =
+        readings.iter().map(|(lba, turns)| wrap(turns - zone.angle(*lba))).collect();
+    let (middle, allowed) = (median(&late), FAR * spread(&late));
+    // After spares, tracks are where their number says, which a misread end may falsify.
+    let spares = zone.skips.iter().find(|skip| skip.sectors >= MIN_SPARES);
+    let end = spares.map_or(u64::MAX, |spares| spares.lba);
+    let near: Vec<(u64, f64)> = readings
+        .iter()
+        .zip(late)
+        .filter(|((lba, _), late)| *lba < end && (late - middle).abs() <= allowed)
+        .map(|((lba, _), late)| (zone.track_of(*lba), late))
+        .collect();
+    let (first, last) = (near.first()?.0 / unit, near.last()?.0 / unit);
+    if near.len() < ENOUGH_READINGS {
+        return None;
+    }
+    let fit = |units: u64, before: u64| {
+        let lines: Vec<([f64; 5], f64)> = near
+            .iter()
+            .map(|(track, late)| {
+                let row = track / unit;
+                let (within, thirds) = ((track - row * unit) as f64, (row + before) / units);
+                // The clock may have drifted meanwhile.
+                let drift = (row * row) as f64 / (last * last).max(1) as f64;
+                ([1.0, within, row as f64, drift, thirds as f64], *late)
+            })
+            .collect();
+        let found = min_squares(&lines, [1e-9; 5]);
+        let left = |(row, late): &([f64; 5], f64)| {
+            (row.iter().zip(found).map(|(part, factor)| part * factor).sum::<f64>() - late).powi(2)
+        };
+        (lines.iter().map(left).sum::<f64>(), found)
+    };
+    // Without a third step.
+    let (plain, _) = fit(Pattern::NEVER, 0);
+    let all = (2..=last + 1).flat_map(|units| (0..units).map(move |before| (units, before)));
+    let (units, before, (left, found)) = all
+        .map(|(units, before)| (units, before, fit(units, before)))
+        .min_by(|one, other| one.2.0.total_cmp(&other.2.0))?;
+    let explained = plain - left;
+    let times = (last + before) / units - (first + before) / units;
+    let [_, within, between, _, third] = found;
+    let is_slight = third.abs() < MIN_DEVIATION;
+    let [a, b, _] = zone.steps;
+    let steps = [a + within, b + between - (unit - 1) as f64 * within];
+    let is_sure = explained > SURE_SQUARES * left / near.len() as f64;
+    (is_sure && is_slight && times >= FEWEST_TIMES).then(|| SlightStep {
+        units,
+        before,
+        steps: [part(steps[0]), part(steps[1]), part(steps[1] + third)],
+        weight: libm::sqrt(explained) / third.abs(),
+    })
+}
+
+impl SlightStep {
+    /// Gives a zone the step; `trial` knows all that is skipped before the readings.
+    fn apply(self, zone: &mut ZoneModel, trial: &ZoneModel, readings: Vec<(u64, f64)>) {
+        let unit = zone.pattern.unit;
+        zone.pattern.units = self.units;
+        zone.begin_with_track((zone.first_track() + self.before * unit) % (self.units * unit));
+        (zone.steps, zone.tied[2]) = (self.steps, (self.steps[2], self.weight));
+        let known = trial.skips.first().map_or(u64::MAX, |skip| skip.lba);
+        zone.readings.extend(readings.into_iter().filter(|(lba, _)| *lba < known));
+        zone.fit();
+    }
 }
 
 /// The step after so many units.
@@ -430,8 +560,41 @@ pub(super) fn spares_before(
 mod tests {
     use super::*;
     use crate::bench::{Bench, plain};
-    use headtime_mechanics::DriveProfile;
+    use headtime_mechanics::{DriveProfile, NoiseLevel};
     use headtime_sim::DriveTruth;
+
+    #[test]
+    fn with_noise_a_step_between_bands_that_differs_little_is_found_and_an_equal_one_is_not() {
+        let mut profile = DriveProfile { cache: None, ..plain("cheetah10k7") };
+        profile.geometry.heads = 5;
+        for (differs, expected) in [(0.01, 5), (0.0, Pattern::NEVER)] {
+            for zone in &mut profile.zones {
+                let further = differs * f64::from(zone.sectors_per_track);
+                zone.band_skew = Some(zone.track_skew + further.round());
+            }
+            for seed in 1..=4 {
+                let noisy = NoiseLevel::Typical.apply(&profile);
+                let mut bench = Bench::new(DriveTruth::draw(&noisy, seed).expect("a drive"));
+                let layout = &mut bench.results.layout;
+                let mut zone = layout.zones[0].clone();
+                zone.pattern.units = Pattern::NEVER;
+                layout.pattern = None;
+                layout.third_step = Some(ThirdStep::new(zone, MIN_DEVIATION));
+                while bench.results.layout.pattern.is_none() {
+                    bench.run(seed, |session, results| {
+                        let search = results.layout.third_step.take().expect("a search");
+                        third_step(session, &mut results.layout, search)
+                    });
+                }
+                let zone = &bench.results.layout.zones[0];
+                assert_eq!(zone.pattern.units, expected, "seed {seed}");
+                if differs > 0.0 {
+                    let further = wrap(zone.steps[2] - zone.steps[1]);
+                    assert!((further - differs).abs() < 0.004, "seed {seed}: {further}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_step_between_bands_is_measured_although_it_differs_little() {
