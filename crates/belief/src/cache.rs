@@ -36,7 +36,7 @@ use headtime_mechanics::cache::CacheTimes;
 use headtime_sched::{Head, MeasuredAccess, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-use crate::cached_rows::CachedRows;
+use crate::cached_rows::{CachedRows, Prediction};
 use crate::compact::Locations;
 use crate::model::actuator::{Actuator, Approach, direction};
 use crate::moved::Moved;
@@ -204,10 +204,11 @@ impl Actuator {
         self.cache.rows.holds(extent, until, |extent| self.target(Op::Read, extent).transfer)
     }
 
-    /// Notes a read from the medium, by the times at which it was sent and ended there.
-    pub(crate) fn note_read(&mut self, extent: Extent, times: [Instant; 2]) {
+    /// Notes a read from the medium, by the times at which it was sent and ended there; `held` is
+    /// right if the cache may have answered it late.
+    pub(crate) fn note_read(&mut self, extent: Extent, times: [Instant; 2], held: Prediction) {
         let mut rows = std::mem::take(&mut self.cache.rows);
-        rows.read(extent, times, |extent| self.target(Op::Read, extent).transfer);
+        rows.read(extent, times, held, |extent| self.target(Op::Read, extent).transfer);
         self.cache.rows = rows;
     }
 

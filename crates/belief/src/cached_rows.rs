@@ -14,8 +14,8 @@
 //! held that ends more than 2 ms later counts as one from the medium: the drive may have gone
 //! there, and has not read on before.
 //!
-//! A drive that has read on as far as it does then answers a read from a row of which less than half
-//! of what it reads ahead is left: it goes there and reads on again. So clients that read in
+//! A drive that has read on as far as it does may then answer a read from a row of which less than
+//! half of what it reads ahead is left. It goes there and reads on again. So clients that read in
 //! sequence and pause may need no command that moves the arm.
 //!
 //! *Not modelled*: rows of written data, which are not used for reads; segments of several sizes;
@@ -97,8 +97,8 @@ impl CachedRows {
         self.wrong += (wrong - self.wrong) / 16.0;
     }
 
-    /// Notes that the arm was needed at `dispatched`. A drive with a command has not gone to another
-    /// row, though its hit was reported before that command.
+    /// Notes that the arm was needed at `dispatched`. A drive with a command has not gone to
+    /// another row, though its hit was reported before that command.
     fn arm_needed(&mut self, dispatched: Instant) {
         for place in 0..self.rows.len() {
             self.rows[place].ahead = self.ahead(place, dispatched);
@@ -116,11 +116,13 @@ impl CachedRows {
         until.min(left).saturating_since(since)
     }
 
-    /// Notes a read from the medium.
+    /// Notes a read from the medium, or one that the cache may have answered late: then what a
+    /// row holds beyond it is `held` still.
     pub(crate) fn read(
         &mut self,
         extent: Extent,
         [dispatched, media_end]: [Instant; 2],
+        held: Prediction,
         time_of: impl Fn(Extent) -> Nanos,
     ) {
         if self.max_rows == 0 {
@@ -135,6 +137,10 @@ impl CachedRows {
         if self.rows.len() == self.max_rows {
             self.rows.pop_front();
         }
+        let end = match (known, held) {
+            (Some(row), Prediction::Right) => row.end.max(end),
+            _ => end,
+        };
         let first = end.saturating_sub(self.row_sectors);
         let start = known.map_or(start, |row| row.start).max(first);
         let reads_on = Some(ReadsOn { begun: media_end, since: media_end });
@@ -269,7 +275,7 @@ mod tests {
     }
 
     fn read(rows: &mut CachedRows, extent: Extent, us: [u64; 2]) {
-        rows.read(extent, us.map(at), time_of);
+        rows.read(extent, us.map(at), Prediction::Wrong, time_of);
     }
 
     fn rows() -> CachedRows {
@@ -320,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_reads_on_nowhere_else_before_it_is_done_or_before_half_was_used() {
+    fn a_drive_stays_before_it_is_done_and_before_half_was_used() {
         for (used, us) in [(5_400, 50_000), (5_000, 60_000)] {
             let mut rows = two_rows();
             hit(&mut rows, row(used - 100, used), us);
@@ -329,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_with_a_command_reads_on_nowhere() {
+    fn a_drive_with_a_command_does_not_go_to_another_row() {
         let mut rows = two_rows();
         hit(&mut rows, row(5_300, 5_400), 60_000);
         read(&mut rows, row(500_000, 500_008), [50_000, 70_000]);

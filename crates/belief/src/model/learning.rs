@@ -120,7 +120,13 @@ impl Actuator {
             Op::Read if (is_hit || was_held) && self.is_in_time_for_hit(measured) => {
                 self.note_hit_read(extent, measured.finished);
             }
-            Op::Read => self.note_read(extent, [measured.dispatched, media_end]),
+            Op::Read => {
+                // A report may be late, but most accesses to the medium take longer (guess).
+                let taken = measured.finished.saturating_since(measured.dispatched);
+                let answered = was_held && taken < self.revolution * 3 / 4;
+                let held = if answered { Prediction::Right } else { Prediction::Wrong };
+                self.note_read(extent, [measured.dispatched, media_end], held);
+            }
             _ => self.cache.rows.written(extent, measured.dispatched),
         }
         match kind {

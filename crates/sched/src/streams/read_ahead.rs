@@ -43,8 +43,9 @@ impl Streams {
 
     /// The time by which the drive has read ahead so much of the run of a client that pauses that
     /// the arm may leave it: as much as takes `longest`, as the run is long so far, or as the drive
-    /// reads ahead, but at least what lasts the client for four changes. Now if the arm is elsewhere; `None` if the client
-    /// does not pause, or the drive is not known to read ahead so far.
+    /// reads ahead, but at least what lasts the client for four changes. Now if the arm is
+    /// elsewhere; `None` if the client does not pause, or the drive is not known to read ahead so
+    /// far.
     pub(crate) fn read_ahead_by(
         &self,
         id: RunId,
