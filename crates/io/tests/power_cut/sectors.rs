@@ -278,24 +278,31 @@ fn nothing_that_was_flushed_is_lost_under_any_policy_on_any_kind_of_drive() {
     eprintln!("{made} cuts");
 }
 
+/// The commands that are under way at once depend on the timing of two threads, so that one history
+/// of several is to show enough.
 #[test]
 fn the_histories_are_worth_cutting() {
-    let run =
-        run(blank(SectorSize::B512), "clook", Some(6), SectorSize::B512, Trust::Promised, seed());
-    let events = run.history.events();
-    let (mut under_way, mut most, mut open_moments, mut cutter) =
-        (0_usize, 0, 0, run.history.cutter());
-    for (moment, event) in events.iter().enumerate() {
-        under_way = if matches!(event, Event::Sent { .. }) { under_way + 1 } else { under_way - 1 };
-        most = most.max(under_way);
-        open_moments += usize::from(cutter.advance(moment).every_cut().size() > 16);
-    }
-    assert!(most >= 4, "{most} commands at once at the most");
-    assert!(
-        2 * open_moments > events.len(),
-        "at {open_moments} of {} moments something is at stake",
-        events.len()
-    );
+    let mut seen = Vec::new();
+    let is_worth = (seed()..).take(8).any(|seed| {
+        let run =
+            run(blank(SectorSize::B512), "clook", Some(6), SectorSize::B512, Trust::Promised, seed);
+        let events = run.history.events();
+        let (mut under_way, mut most, mut open_moments, mut cutter) =
+            (0_usize, 0, 0, run.history.cutter());
+        for (moment, event) in events.iter().enumerate() {
+            under_way =
+                if matches!(event, Event::Sent { .. }) { under_way + 1 } else { under_way - 1 };
+            most = most.max(under_way);
+            open_moments += usize::from(cutter.advance(moment).every_cut().size() > 16);
+        }
+        seen.push(format!(
+            "{most} commands at once at the most, something at stake at {open_moments} of {} \
+                moments",
+            events.len()
+        ));
+        most >= 4 && 2 * open_moments > events.len()
+    });
+    assert!(is_worth, "{seen:#?}");
 }
 
 /// Returns true if the oracle rejects any of a few loads.
