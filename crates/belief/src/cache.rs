@@ -178,8 +178,8 @@ impl CacheModel {
         crossed(self.reports.back()) - crossed(before.or(self.reports.front()))
     }
 
-    /// The sectors that the drive reads ahead after the last access, where that was a read up to
-    /// `from`.
+    /// The sectors from `from` on that the drive reads ahead: after a read up to there, if no other
+    /// access came since, or after hits, as far as the rows tell.
     pub(crate) fn reads_on_from(&self, from: Lba) -> Sectors {
         if self.read_to == Some(from) {
             return self.read_ahead;

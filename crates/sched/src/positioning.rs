@@ -208,8 +208,8 @@ pub trait Positioning {
     /// Returns true where the drive is known to read on into its cache after reads.
     fn reads_ahead(&self) -> bool;
 
-    /// The sectors that the drive reads ahead after its last access ended at `from`, while no
-    /// command needs the arm elsewhere; zero where it does not read ahead or that is unknown.
+    /// The sectors from `from` on that the drive reads ahead, while no command needs the arm
+    /// elsewhere; zero where it does not read ahead there or that is unknown.
     fn reads_on(&self, from: Lba) -> Sectors;
 
     /// Returns true where the drive's cache probably answers a read of `extent` without the arm,
