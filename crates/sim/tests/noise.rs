@@ -18,6 +18,18 @@ use smallvec::SmallVec;
 const INSTANCES: u64 = 6;
 const REQUESTS: usize = 1_500;
 
+/// Serves one command, which the drive gets at `now`, and returns its completion.
+fn serve(drive: &mut SimulatedDrive, now: Instant, id: u64, op: Op, extent: Extent) -> Instant {
+    let (id, requests) = (CommandId(id), SmallVec::new());
+    drive.submit(now, &Command { id, op, extent, fua: false, background: None, requests });
+    let mut reports = Vec::new();
+    while reports.is_empty() {
+        let at = drive.next_event().expect("the drive holds a command");
+        drive.advance(at, &mut reports);
+    }
+    reports[0].finished
+}
+
 /// Random accesses of 4 KiB, two reads for each write, as in the recording of the Cheetah 15K.5:
 /// every other one after 7 to 17 ms of idle time.
 fn record(profile: &DriveProfile, seed: u64) -> Recording {
@@ -26,19 +38,12 @@ fn record(profile: &DriveProfile, seed: u64) -> Recording {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (capacity, sectors) = (drive.capacity().get(), u64::from(4_096 / profile.sector_bytes));
     let mut issued = Instant::from_ns(3_141_592);
-    let mut reports = Vec::new();
     let accesses = (0..REQUESTS).map(|number| {
         let start = rng.random_range(0..capacity / sectors) * sectors;
         let extent = Extent::from_numbers(start, sectors);
         let read = rng.random_range(0..3) > 0;
-        let (id, op) = (CommandId(number as u64), if read { Op::Read } else { Op::Write });
-        let requests = SmallVec::new();
-        drive.submit(issued, &Command { id, op, extent, fua: false, background: None, requests });
-        while reports.is_empty() {
-            let at = drive.next_event().expect("the drive holds a command");
-            drive.advance(at, &mut reports);
-        }
-        let finished = reports.pop().expect("one report").finished;
+        let op = if read { Op::Read } else { Op::Write };
+        let finished = serve(&mut drive, issued, number as u64, op, extent);
         let idle_us = if number % 2 == 0 { 9 } else { rng.random_range(7_000..17_000) };
         let think = Nanos::from_us(idle_us);
         let access = RecordedAccess {
@@ -93,6 +98,30 @@ fn each_level_is_off_by_a_revolution_as_often_as_its_yardstick() {
                 assert!((low..=high).contains(&found), "{drive} at {level}: {percent:.2?} %");
             }
             println!("{drive} at {level}: {percent:.2?} %");
+        }
+    }
+}
+
+/// The seconds that a drive needs for 256 MiB in sequence, in reads of 256 KiB.
+fn seconds_in_sequence(truth: DriveTruth) -> f64 {
+    let mut drive = SimulatedDrive::new(truth).expect("the profile ships");
+    let mut now = Instant::ORIGIN;
+    for number in 0..1_024 {
+        let extent = Extent::from_numbers(number * 512, 512);
+        now = serve(&mut drive, now, number, Op::Read, extent);
+    }
+    now.saturating_since(Instant::ORIGIN).as_secs_f64()
+}
+
+#[test]
+fn every_instance_reads_in_sequence_as_fast_as_its_model() {
+    for drive in ["barracuda-2tb", "exos-2x18", "nearline-20tb", "ultrastar-hc570"] {
+        let nominal = catalog::load(drive).expect("the profile ships");
+        let expected = seconds_in_sequence(DriveTruth::nominal(&nominal, 1).expect("it ships"));
+        for seed in 1..=8 {
+            let drawn = NoiseLevel::Typical.apply(&nominal);
+            let needed = seconds_in_sequence(DriveTruth::draw(&drawn, seed).expect("it ships"));
+            assert!(needed < expected * 1.08, "{drive}, seed {seed}: {needed} s, not {expected}");
         }
     }
 }

@@ -14,7 +14,8 @@ const STRETCHES: u64 = 24;
 /// Track angles and seek residuals of one drive, computed from its seed.
 ///
 /// - Modelled: an independent angle error of each track; an angle error that changes evenly along
-///   stretches of the stroke; a seek-time error that does so with both ends of a seek.
+///   stretches of the stroke; a seek-time error that does so with both ends of a seek, except of a
+///   step to the next cylinder.
 /// - Not modelled: drift with temperature and age, repeatable runout.
 /// - Differs from a drive: the errors' slopes have steps.
 #[derive(Clone, Debug)]
@@ -89,7 +90,8 @@ impl Variation for InstanceVariation {
     }
 
     fn seek_residual_ns(&self, from_cylinder: u32, to_cylinder: u32) -> i64 {
-        if self.seek_residual_ns == 0.0 {
+        // A drive's skews cover its own steps, so that it reads on from cylinder to cylinder.
+        if self.seek_residual_ns == 0.0 || from_cylinder.abs_diff(to_cylinder) <= 1 {
             return 0;
         }
         let place = |cylinder: u32| {
