@@ -9,11 +9,14 @@
 
 use alloc::vec::Vec;
 
-use headtime_units::{Extent, Instant, Lba, Sectors};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use smallvec::SmallVec;
 
 use crate::drive::{Commands, Outstanding};
 use crate::positioning::{Head, Target};
 use crate::queue::{Queue, Queued};
+use crate::request::Op;
+use crate::shares::{ShareChange, Shares};
 
 /// The arms of a drive, or of the members of an array, that work at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +138,25 @@ impl LastAccess {
     }
 }
 
-/// The requests, the commands and the last access of one of several arms.
+/// The requests, the commands, the last access and the shares of one of several arms.
 pub(crate) struct ArmState {
     pub(crate) queue: Queue,
-    /// The commands at the drive that this arm serves, also those that others serve too.
+    /// The commands at the drive that this arm serves, also those that others serve too, as flushes.
     pub(crate) commands: Commands,
+    /// The shares of its time. Each tenant has the same terms for each arm; flushes have their
+    /// turns, and are charged, on the first.
+    pub(crate) shares: Shares,
     pub(crate) last: LastAccess,
+    /// The last completion, and that of a command that was not taken into the drive's cache.
+    finished: Instant,
+    busy_until: Instant,
+}
+
+/// The disk time of a command on its arm, and the time before it in which the drive took writes for
+/// this arm into its cache.
+pub(crate) struct ArmTimes {
+    pub(crate) disk_time: Nanos,
+    pub(crate) overlapped: Nanos,
 }
 
 /// The states of several arms that are known by address; empty for one arm.
@@ -157,7 +173,10 @@ impl ArmStates {
         let state = |_| ArmState {
             queue: Queue::default(),
             commands: Commands::default(),
+            shares: Shares::new(),
             last: LastAccess::NONE,
+            finished: Instant::ORIGIN,
+            busy_until: Instant::ORIGIN,
         };
         Self { arms, states: (0..count).map(state).collect(), on_several: 0 }
     }
@@ -180,17 +199,55 @@ impl ArmStates {
         self.states.get_mut(arm)
     }
 
-    pub(crate) fn enter(&mut self, queued: &Queued) {
-        self.on_several += usize::from(self.is_on_several(queued));
-        if let Some(state) = self.serving(queued) {
-            state.queue.insert(queued);
+    /// The shares in which a request is charged.
+    pub(crate) fn shares_of(&mut self, op: Op, queued: &Queued) -> Option<&mut Shares> {
+        let state = if op == Op::Flush { self.states.first_mut() } else { self.serving(queued) };
+        state.map(|state| &mut state.shares)
+    }
+
+    /// The shares in which flushes wait for their turns.
+    pub(crate) fn shares_of_flushes(&mut self) -> Option<&mut Shares> {
+        self.states.first_mut().map(|state| &mut state.shares)
+    }
+
+    /// Makes changes of terms that have been checked, and starts tracking.
+    pub(crate) fn change_shares(
+        &mut self,
+        now: Instant,
+        changes: &[ShareChange],
+        flushes: &[Queued],
+    ) {
+        for (arm, state) in self.states.iter_mut().enumerate() {
+            let flushes = if arm == 0 { flushes } else { &[] };
+            state.shares.keep(now, state.queue.by_arrival(), flushes);
+            state.shares.change(now, changes);
         }
     }
 
-    pub(crate) fn leave(&mut self, queued: &Queued) {
+    /// Goes on with the shares of `before`; returns false if those are of other arms.
+    pub(crate) fn take_shares(&mut self, before: &mut Self) -> bool {
+        let same = self.arms == before.arms;
+        if same {
+            for (state, before) in self.states.iter_mut().zip(&mut before.states) {
+                core::mem::swap(&mut state.shares, &mut before.shares);
+            }
+        }
+        same
+    }
+
+    pub(crate) fn enter(&mut self, now: Instant, queued: &Queued) {
+        self.on_several += usize::from(self.is_on_several(queued));
+        if let Some(state) = self.serving(queued) {
+            state.queue.insert(queued);
+            state.shares.enter(now, queued);
+        }
+    }
+
+    pub(crate) fn leave(&mut self, now: Instant, queued: &Queued) {
         self.on_several -= usize::from(self.is_on_several(queued));
         if let Some(state) = self.serving(queued) {
             state.queue.remove(queued.ticket);
+            state.shares.leave(now, queued);
         }
     }
 
@@ -198,21 +255,53 @@ impl ArmStates {
         !self.states.is_empty()
     }
 
+    /// The states of the arms that serve a command: all for a flush.
+    fn of_command(&mut self, command: &Outstanding) -> impl Iterator<Item = &mut ArmState> {
+        let serving: SmallVec<[usize; 4]> = match command.target.op {
+            Op::Flush => (0..self.states.len()).collect(),
+            _ if self.states.is_empty() => SmallVec::new(),
+            _ => self.arms.serving(command.target.extent).collect(),
+        };
+        let states = self.states.iter_mut().enumerate();
+        states.filter(move |(arm, _)| serving.contains(arm)).map(|(_, state)| state)
+    }
+
     /// A command was sent.
     pub(crate) fn sent(&mut self, command: &Outstanding) {
-        for arm in self.arms.serving(command.target.extent) {
-            self.states[arm].commands.push(command.clone());
-        }
+        self.of_command(command).for_each(|state| state.commands.push(command.clone()));
     }
 
     /// A command is done.
     pub(crate) fn done(&mut self, command: &Outstanding) {
-        if self.states.is_empty() {
-            return;
+        self.of_command(command).for_each(|state| {
+            state.commands.remove_command(command.command);
+        });
+    }
+
+    /// The times of a command that is done at `finished`, on the first of its arms; `None` for a
+    /// single arm.
+    pub(crate) fn timed(
+        &mut self,
+        command: &Outstanding,
+        finished: Instant,
+        goes_into_cache: bool,
+    ) -> Option<ArmTimes> {
+        let mut times = None;
+        for state in self.of_command(command) {
+            let before = state.finished;
+            let mut of_arm = ArmTimes {
+                disk_time: finished.saturating_since(before.max(command.dispatched)),
+                overlapped: Nanos::ZERO,
+            };
+            state.finished = before.max(finished);
+            if !goes_into_cache {
+                let since = state.busy_until.max(command.dispatched);
+                of_arm.overlapped = before.saturating_since(since);
+                state.busy_until = state.finished;
+            }
+            times = times.or(Some(of_arm));
         }
-        for arm in self.arms.serving(command.target.extent) {
-            self.states[arm].commands.remove_command(command.command);
-        }
+        times
     }
 
     /// The commands at the drive have changed.
@@ -221,9 +310,16 @@ impl ArmStates {
         commands.iter().for_each(|command| self.sent(command));
     }
 
-    pub(crate) fn set_deadline(&mut self, queued: &Queued, deadline: Option<Instant>) {
+    pub(crate) fn set_deadline(
+        &mut self,
+        now: Instant,
+        queued: &Queued,
+        deadline: Option<Instant>,
+    ) {
         if let Some(state) = self.serving(queued) {
             state.queue.set_deadline(queued.ticket, deadline);
+            let tenant = queued.request.tenant();
+            state.shares.set_deadline(now, tenant, queued.ticket, deadline);
         }
     }
 
@@ -255,7 +351,7 @@ impl ArmStates {
     ///
     /// # Panics
     /// When it is not so: a fault of the scheduler.
-    pub(crate) fn self_check(&self, queue: &Queue, commands: &Commands) {
+    pub(crate) fn self_check(&self, queue: &Queue, commands: &Commands, flushes: usize) {
         if self.states.is_empty() {
             return;
         }
@@ -271,13 +367,17 @@ impl ArmStates {
         assert_eq!(self.on_several, several, "requests on several arms");
         for (arm, state) in self.states.iter().enumerate() {
             let serves = |command: &&Outstanding| {
-                self.arms.serving(command.target.extent).any(|serving| serving == arm)
+                command.target.op == Op::Flush
+                    || self.arms.serving(command.target.extent).any(|serving| serving == arm)
             };
             let ids = |command: &Outstanding| (command.command, command.worst);
             let own: Vec<_> = state.commands.iter().map(ids).collect();
             let expected: Vec<_> = commands.iter().filter(serves).map(ids).collect();
             assert_eq!(own, expected, "commands of arm {arm}");
             state.commands.self_check();
+            let at_drive = state.commands.iter().map(|command| command.requests.len()).sum();
+            let flushes = if arm == 0 { flushes } else { 0 };
+            state.shares.self_check(&state.queue, flushes, at_drive);
         }
     }
 

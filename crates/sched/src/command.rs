@@ -67,8 +67,11 @@ pub struct Finished {
     /// where a command served several), with that of earlier commands that failed and were sent
     /// again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
-    /// The time before that in which the drive took writes into its cache while the arm served this
-    /// request; it is charged for those writes.
+    /// Of a drive with several arms the time before that, since the previous completion of this arm,
+    /// in which others completed commands.
+    pub other_arms: Nanos,
+    /// The time before these in which the drive took writes into its cache while the arm served
+    /// this request; it is charged for those writes.
     pub overlapped: Nanos,
     /// True for a write that the drive has completed on the medium (force unit access).
     pub forced: bool,
@@ -85,7 +88,7 @@ impl Finished {
 
     /// The time for which the arm served it, also while the drive took writes into its cache.
     pub(crate) fn arm_time(&self) -> Nanos {
-        self.disk_time + self.overlapped
+        self.disk_time + self.other_arms + self.overlapped
     }
 
     /// Dispatch to completion.
@@ -103,6 +106,7 @@ impl Finished {
             dispatched: self.dispatched.min(part.dispatched),
             finished: self.finished.max(part.finished),
             disk_time: self.disk_time + part.disk_time,
+            other_arms: self.other_arms + part.other_arms,
             overlapped: self.overlapped + part.overlapped,
             forced: self.forced && part.forced,
             outcome: match self.outcome {

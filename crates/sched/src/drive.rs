@@ -221,7 +221,9 @@ pub struct Outstanding {
     pub worst: Nanos,
     /// True if the drive's cache probably answers it, so that the head stays where it is.
     pub(crate) probably_cached: bool,
-    /// The sum of [`Finished::overlapped`](crate::Finished::overlapped), once it is done.
+    /// The sums of [`Finished::other_arms`](crate::Finished::other_arms) and
+    /// [`Finished::overlapped`](crate::Finished::overlapped), once it is done.
+    pub(crate) other_arms: Nanos,
     pub(crate) overlapped: Nanos,
     /// The charge of each of `requests` at dispatch; empty while no shares are tracked.
     pub(crate) charges: SmallVec<[Charge; 1]>,

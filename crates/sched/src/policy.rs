@@ -77,10 +77,11 @@ impl<'a> View<'a> {
 impl View<'_> {
     /// The same view of one of several arms.
     pub(crate) fn of_arm(&self, arm: usize) -> View<'_> {
-        let ArmState { queue, commands, last } = &self.arms[arm];
+        let ArmState { queue, commands, last, shares, .. } = &self.arms[arm];
         View {
             queue,
             outstanding: commands,
+            shares,
             last: *last,
             head: OnceCell::new(),
             arm_heads: OnceCell::new(),

@@ -291,7 +291,7 @@ impl Scheduler {
             }
             self.queue.insert(&queued);
             self.shares.enter(self.now, &queued);
-            self.arms.enter(&queued);
+            self.arms.enter(self.now, &queued);
         } else {
             self.own.push_back(queued);
         }
@@ -299,7 +299,9 @@ impl Scheduler {
 
     /// Adds a request that waits for a flush.
     pub(super) fn wait_for_flush(&mut self, queued: Queued) {
-        self.shares.flush_waits(self.now, queued.request.tenant());
+        let (now, tenant) = (self.now, queued.request.tenant());
+        self.shares.flush_waits(now, tenant);
+        self.arms.shares_of_flushes().iter_mut().for_each(|shares| shares.flush_waits(now, tenant));
         self.flushes.push(queued);
     }
 
@@ -385,7 +387,7 @@ impl Scheduler {
         let same = |queued: &Queued| queued.ticket == ticket;
         if let Some(index) = self.flushes.iter().position(same) {
             let gone = self.flushes.remove(index);
-            self.shares.flush_leaves(self.now, gone.request.tenant());
+            self.flush_leaves(gone.request.tenant());
             return true;
         }
         let own = self.own.iter().position(same).and_then(|index| self.own.remove(index));

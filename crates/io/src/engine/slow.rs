@@ -241,6 +241,7 @@ mod tests {
             dispatched,
             finished,
             disk_time: Nanos::ZERO,
+            other_arms: Nanos::ZERO,
             overlapped: Nanos::ZERO,
             forced: false,
             outcome: Outcome::Success,

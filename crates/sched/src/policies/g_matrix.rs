@@ -266,6 +266,7 @@ mod tests {
             dispatched: at(0),
             finished: at(at_ms),
             disk_time: Nanos::ZERO,
+            other_arms: Nanos::ZERO,
             overlapped: Nanos::ZERO,
             forced: false,
             outcome,

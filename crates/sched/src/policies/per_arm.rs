@@ -9,9 +9,10 @@
 //! and none on arm 1, nothing is sent until arm 0 completes one.
 //!
 //! A drive with one arm, and one of which it is not known which arm serves an address, has one
-//! instance. So have a drive while volumes have shares, because disk time is not counted by arm,
-//! one that is to order all requests itself, and policies that use shares whether there are any or
-//! not.
+//! instance. So have a drive that is to order all requests itself, and policies that use shares
+//! whether there are any or not. While volumes have shares, so have striped members, and a drive if
+//! a volume has a cap in requests or bytes a second. Otherwise a share is one of the time of each
+//! arm: half of the drive is half of each arm.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,7 +27,7 @@ use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Positioning, Target};
 use crate::queue::Queued;
 use crate::request::{Request, RequestId, StreamId};
-use crate::shares::Charge;
+use crate::shares::{Charge, FlushTurns};
 use crate::table::Parameters;
 
 /// A policy with an instance for each arm.
@@ -61,15 +62,24 @@ impl PerArm {
     fn is_whole(&self, view: &View<'_>) -> bool {
         self.by_arm.is_empty()
             || view.arms.is_empty()
-            || view.shares.any_terms()
+            || view.shares.any_terms() && !self.shares_by_arm(view)
             || self.whole.depth(view) == usize::MAX
+    }
+
+    /// Returns whether shares are of the time of each arm: on a drive whose arms have a block of
+    /// addresses each, but for caps in requests or bytes a second. Of striped members, the requests
+    /// of a small share would gather on the one whose turn comes last.
+    fn shares_by_arm(&self, view: &View<'_>) -> bool {
+        self.arms.in_blocks(view.belief.capacity()) == self.arms.count() && !view.shares.any_caps()
     }
 
     /// The arms with requests and room for a command, the one with the fewest commands first.
     fn with_room(&self, view: &View<'_>) -> SmallVec<[usize; 16]> {
         let commands = |arm: usize| view.arms[arm].commands.len();
+        let waits = |arm: usize| view.arms[arm].shares.waiting(FlushTurns::Count).next().is_some();
         let arms = self.by_arm.iter().enumerate().filter(|(arm, instance)| {
-            !view.arms[*arm].queue.is_empty() && commands(*arm) < instance.depth(&view.of_arm(*arm))
+            (!view.arms[*arm].queue.is_empty() || waits(*arm))
+                && commands(*arm) < instance.depth(&view.of_arm(*arm))
         });
         let mut open: SmallVec<[usize; 16]> = arms.map(|(arm, _)| arm).collect();
         open.sort_by_key(|arm| (commands(*arm), *arm));
@@ -185,7 +195,8 @@ impl Policy for PerArm {
     fn finished(&mut self, finished: &Finished) {
         self.whole.finished(finished);
         if let Some(instance) = self.instance(&finished.request) {
-            instance.finished(finished);
+            let disk_time = finished.disk_time + finished.other_arms;
+            instance.finished(&Finished { disk_time, other_arms: Nanos::ZERO, ..*finished });
         }
     }
 }

@@ -317,6 +317,7 @@ mod tests {
             dispatched: Instant::ORIGIN,
             finished: Instant::ORIGIN + Nanos::from_ms(ms),
             disk_time: Nanos::from_ms(ms),
+            other_arms: Nanos::ZERO,
             overlapped: Nanos::ZERO,
             forced,
             outcome: Outcome::Success,

@@ -12,7 +12,7 @@ impl Scheduler {
     pub fn self_check(&self) {
         self.queue.self_check();
         self.outstanding.self_check();
-        self.arms.self_check(&self.queue, &self.outstanding);
+        self.arms.self_check(&self.queue, &self.outstanding, self.flushes.len());
         self.shares.self_check(
             &self.queue,
             self.flushes.len(),

@@ -46,6 +46,10 @@ impl Scheduler {
             command.overlapped = before.saturating_since(self.arm_until.max(command.dispatched));
             self.arm_until = self.last.finished;
         }
+        if let Some(times) = self.arms.timed(&command, done.finished, goes_into_cache) {
+            command.other_arms = times.disk_time.saturating_sub(disk_time);
+            command.overlapped = times.overlapped;
+        }
 
         if self.fill.is_some() && !cached {
             self.measure_fill_cost(&command, &done);
@@ -95,6 +99,11 @@ impl Scheduler {
         let charge = command.charges.get(place).copied();
         let positioning = || mean_positioning(&*self.belief);
         self.shares.done(self.now, queued, took, charge, positioning);
+        if let Some(shares) = self.arms.shares_of(command.target.op, queued) {
+            let other_arms = command.other_arms / command.requests.len() as u64;
+            let of_arm = Took { disk_time: disk_time + other_arms, ..took };
+            shares.done(self.now, queued, of_arm, charge, positioning);
+        }
         self.finish_request(queued, disk_time, command, done)
     }
 
@@ -139,6 +148,7 @@ impl Scheduler {
             dispatched: command.dispatched,
             finished: done.finished,
             disk_time,
+            other_arms: command.other_arms / command.requests.len() as u64,
             overlapped: command.overlapped / command.requests.len() as u64,
             forced: command.fua,
             outcome: done.outcome,

@@ -52,7 +52,7 @@ impl Scheduler {
         );
         let flushes: SmallVec<[Queued; 1]> = SmallVec::from_vec(core::mem::take(&mut self.flushes));
         for queued in &flushes {
-            self.shares.flush_leaves(self.now, queued.request.tenant());
+            self.flush_leaves(queued.request.tenant());
         }
         self.dispatch(Op::Flush, no_target(), flushes, None)
     }
@@ -212,6 +212,7 @@ impl Scheduler {
             ends,
             worst,
             probably_cached,
+            other_arms: Nanos::ZERO,
             overlapped: Nanos::ZERO,
             charges,
             background,
@@ -261,6 +262,9 @@ impl Scheduler {
         let charges: SmallVec<[Charge; 1]> = requests.iter().map(charge).collect();
         for (queued, charge) in requests.iter().zip(&charges) {
             self.shares.sent(self.now, queued, *charge, op);
+            if let Some(shares) = self.arms.shares_of(op, queued) {
+                shares.sent(self.now, queued, *charge, op);
+            }
         }
         charges
     }
@@ -304,7 +308,7 @@ impl Scheduler {
     pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
         let queued = self.queue.remove(ticket)?;
         self.shares.leave(self.now, &queued);
-        self.arms.leave(&queued);
+        self.arms.leave(self.now, &queued);
         Some(queued)
     }
 }

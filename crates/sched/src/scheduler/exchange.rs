@@ -28,7 +28,8 @@ impl Scheduler {
         if self.belief.arms() != before.arms() {
             self.policy.arms(self.belief.arms());
         }
-        let arms_before = core::mem::replace(&mut self.arms, ArmStates::of(self.belief.arms()));
+        let mut arms_before = core::mem::replace(&mut self.arms, ArmStates::of(self.belief.arms()));
+        let same_arms = self.arms.take_shares(&mut arms_before);
         let held: Vec<Ticket> = self.queue.by_arrival().map(|queued| queued.ticket).collect();
         self.queue.forget_orders();
         self.shares.forget_orders();
@@ -63,6 +64,9 @@ impl Scheduler {
                 let head = Head { place: target.end, ..state.last.head };
                 self.arms.ended(&target, LastAccess { head, certain: false, ..state.last });
             }
+        }
+        if !same_arms {
+            self.renew_shares_of_arms();
         }
         self.last.certain = false;
         self.policy.belief_changed();

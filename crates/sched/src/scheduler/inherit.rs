@@ -66,7 +66,7 @@ impl Scheduler {
     fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) {
         if let Some(queued) = self.queue.get(ticket) {
             self.shares.set_deadline(self.now, queued.request.tenant(), ticket, deadline);
-            self.arms.set_deadline(queued, deadline);
+            self.arms.set_deadline(self.now, queued, deadline);
             self.queue.set_deadline(ticket, deadline);
             return;
         }

@@ -46,7 +46,31 @@ impl Scheduler {
         self.advance(now);
         self.shares.keep(now, self.queue.by_arrival(), &self.flushes);
         self.shares.change(now, changes);
+        self.arms.change_shares(now, changes, &self.flushes);
         Ok(())
+    }
+
+    /// A flush of a tenant, or a write that waits for one, does not wait any more.
+    pub(super) fn flush_leaves(&mut self, tenant: Tenant) {
+        self.shares.flush_leaves(self.now, tenant);
+        if let Some(shares) = self.arms.shares_of_flushes() {
+            shares.flush_leaves(self.now, tenant);
+        }
+    }
+
+    /// Gives the shares of new arms the terms of all tenants, and the commands at the drive.
+    pub(super) fn renew_shares_of_arms(&mut self) {
+        if !self.shares.are_kept() {
+            return;
+        }
+        self.arms.change_shares(self.now, &self.shares.all_terms(), &self.flushes);
+        for command in self.outstanding.iter() {
+            for (queued, charge) in command.requests.iter().zip(&command.charges) {
+                if let Some(shares) = self.arms.shares_of(command.target.op, queued) {
+                    shares.sent(self.now, queued, *charge, command.target.op);
+                }
+            }
+        }
     }
 
     /// Gives a tenant terms, whether or not it had others; as [`Scheduler::change_shares`].

@@ -242,6 +242,21 @@ impl Shares {
         self.tenants.iter().map(move |state| state.report(now))
     }
 
+    /// The changes that give another drive, or arm, the terms of all tenants.
+    pub(crate) fn all_terms(&self) -> Vec<ShareChange> {
+        let set = |state: &TenantState| Some(ShareChange::Set(state.tenant, state.terms?));
+        let reservable = ShareChange::Reservable(self.reservable);
+        core::iter::once(reservable).chain(self.tenants.iter().filter_map(set)).collect()
+    }
+
+    /// Returns whether a tenant has a cap in requests or sectors a second.
+    pub(crate) fn any_caps(&self) -> bool {
+        let capped = |terms: Terms| {
+            terms.requests_per_second.is_some() || terms.sectors_per_second.is_some()
+        };
+        self.tenants.iter().any(|state| state.terms.is_some_and(capped))
+    }
+
     /// Returns whether a tenant has terms.
     pub(crate) fn any_terms(&self) -> bool {
         self.tenants.iter().any(|state| state.terms.is_some())

@@ -38,6 +38,7 @@ fn finished(request: Request, now: Instant, ms: u64) -> Finished {
         dispatched: now,
         finished: now,
         disk_time: Nanos::from_ms(ms),
+        other_arms: Nanos::ZERO,
         overlapped: Nanos::ZERO,
         forced: false,
         outcome: crate::command::Outcome::Success,

@@ -5,6 +5,7 @@
 //! durability after every event. `session` joins the three.
 
 mod accounts;
+mod arms;
 mod background_writes;
 mod cached;
 mod cancellation;

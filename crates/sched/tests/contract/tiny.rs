@@ -46,6 +46,8 @@ pub(crate) struct TinyBelief {
     pub displaced: u64,
     /// The sectors that it predicts in the drive's cache.
     pub cached: Option<Extent>,
+    /// Two arms, each with half of the addresses.
+    pub two_arms: bool,
 }
 
 pub(crate) fn seek(cylinders: u32) -> Nanos {
@@ -176,7 +178,8 @@ impl Positioning for TinyBelief {
     }
 
     fn arms(&self) -> Arms {
-        Arms::ONE
+        let half = Sectors::new(CAPACITY / 2);
+        if self.two_arms { Arms::in_turn(2, half) } else { Arms::ONE }
     }
 }
 

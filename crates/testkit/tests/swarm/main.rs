@@ -144,6 +144,7 @@ impl SchedulerApi for Buggy {
                 finished: now,
                 forced: false,
                 disk_time,
+                other_arms: Nanos::ZERO,
                 overlapped: Nanos::ZERO,
                 outcome,
             });

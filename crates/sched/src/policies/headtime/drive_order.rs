@@ -206,6 +206,7 @@ mod tests {
             dispatched: Instant::ORIGIN,
             finished,
             disk_time,
+            other_arms: Nanos::ZERO,
             overlapped: Nanos::ZERO,
             forced: false,
             outcome: Outcome::Success,
