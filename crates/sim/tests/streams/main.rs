@@ -1,6 +1,10 @@
 //! The results of each stream, and runs that end by time or with their source.
 
+mod arms;
+mod pauses;
+mod rates;
 mod turns;
+mod writes;
 
 use std::sync::Arc;
 

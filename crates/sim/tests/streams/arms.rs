@@ -1,0 +1,44 @@
+//! Streams on a drive with two arms, each with half of the addresses.
+
+use headtime_sched::{Tenant, Terms, VolumeId};
+use headtime_units::Share;
+
+use super::rates::{rates_under, rates_with};
+
+/// The arms share the drive's cache: one destages for the writes of both.
+#[test]
+fn random_clients_on_two_arms_lose_little_to_the_drive_s_own_queue() {
+    for (clients, flush, part) in [(8, "", 0.96), (32, "", 0.96), (8, "flush_every = 16", 0.97)] {
+        let mixed = format!("{{ clients = {clients}, reads = 0.7, size = '8KiB', {flush} }}");
+        let rate = |policy| rates_under(policy, "exos-2x18", &[&mixed])[0];
+        let (own, firmware) = (rate("headtime"), rate("firmware"));
+        assert!(own > part * firmware, "{clients} {flush}: {own} of {firmware}");
+    }
+}
+
+/// To reach another place costs a seek there, too: all requests are on one of its arms.
+#[test]
+fn short_runs_have_visits_on_a_drive_with_two_arms() {
+    let clients = "{ clients = 4, reads = 0.7, size = '64KiB', range = '17%..27%', \
+        run = { kind = 'geometric', mean = 8.0 } }";
+    let rate = |policy| rates_under(policy, "exos-2x18", &[clients])[0];
+    let (own, elevator) = (rate("headtime"), rate("deadline"));
+    assert!(own > 0.85 * elevator, "{own} requests/s, in runs by address {elevator}");
+}
+
+/// With shares, too, runs have turns on each arm: the backup would have 6 MiB/s beside the database
+/// if all requests competed.
+#[test]
+fn reserved_volumes_keep_their_runs_and_their_parts_on_both_arms() {
+    let backup = "{ clients = 2, size = '128KiB', range = '10%..40%', \
+        run = { kind = 'sequential' } }";
+    let database = "{ clients = 8, size = '8KiB' }";
+    let rates_of = |terms| rates_with(terms, "headtime", "exos-2x18", &[backup, database]);
+    let half = Terms::reserving(Share::from_fraction(0.5).expect("less than the whole"));
+    let reserved: Vec<(Tenant, Terms)> =
+        (0..2).map(|volume| (Tenant::of(VolumeId(volume)), half)).collect();
+    let (without, with) = (rates_of(Vec::new()), rates_of(reserved));
+    for (with, without) in with.iter().zip(&without) {
+        assert!(*with > 0.8 * without, "{with} requests/s with half reserved, {without} without");
+    }
+}

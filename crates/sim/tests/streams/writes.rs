@@ -1,0 +1,238 @@
+//! Writes beside other requests, with and without room in the drive's cache.
+
+use headtime_sched::{Tenant, Terms, VolumeId};
+use headtime_units::Share;
+use headtime_workload::{Arrivals, Interarrival, Mix, StreamConfig, ThinkTime};
+
+use super::rates::{
+    PAGE_CACHE, figures_with, on_a_large_drive, rates, rates_under, rates_with, sequential,
+};
+
+/// A write of a client that waits for each goes into the cache of the drive.
+#[test]
+fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {
+    let writer = StreamConfig { mix: Mix::reads(0.0), ..sequential(1, 4_096) };
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&writer))[0].iops;
+    let together = on_a_large_drive("headtime", &[writer, StreamConfig::closed(8)]);
+    assert!(together[0].iops > 0.5 * alone, "of {alone}: {together:?}");
+    assert!(together[1].iops > 40.0, "{together:?}");
+}
+
+/// Writes into the drive's cache are not merged, because each waits for the last of a command.
+#[test]
+fn a_lone_writer_in_sequence_is_as_fast_as_with_the_queue_of_the_drive() {
+    let writer = StreamConfig { mix: Mix::reads(0.0), ..sequential(8, 4_096) };
+    let rate = |policy| on_a_large_drive(policy, std::slice::from_ref(&writer))[0].iops;
+    let (own, drive) = (rate("headtime"), rate("firmware"));
+    assert!(own > 0.99 * drive, "{own} of {drive}");
+}
+
+/// Four clients write in sequence without a pause, so that the drive's cache takes one write after
+/// the other.
+#[test]
+fn random_reads_do_not_wait_for_writes_in_sequence_that_never_end() {
+    let writes = StreamConfig {
+        mix: Mix::reads(0.0),
+        arrivals: Arrivals::Closed { clients: 4, think: ThinkTime::None },
+        positions: Some(4),
+        ..sequential(1, 4_096)
+    };
+    let reads = StreamConfig::open(Interarrival::Poisson { per_second: 20.0 });
+    let together = on_a_large_drive("headtime", &[writes, reads]);
+    let reads = &together[1];
+    assert!(reads.response_ms.mean < 2.0 * reads.service_ms.mean, "{together:?}");
+}
+
+#[test]
+fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
+    let reader = "{ process = 'reader', think = '20us', range = '60%..90%' }";
+    let alone = rates("atlas10k", &[reader])[0];
+    let beside = rates("atlas10k", &[PAGE_CACHE, reader])[1];
+    assert!(beside > 0.4 * alone, "{beside} of {alone}");
+}
+
+/// The drive takes their writes into its cache, and destages them when it has to, not between two
+/// reads.
+#[test]
+fn logs_and_recorders_cost_random_clients_little() {
+    let recorder = "{ arrivals = { kind = 'constant', rate = 15.0 }, reads = 0.0, \
+        size = '256KiB', range = '0%..20%', run = { kind = 'sequential' } }";
+    let writers = "{ clients = 4, think = '20ms', reads = 0.0, size = '64KiB', \
+        range = '0%..5%', run = { kind = 'sequential' } }";
+    let flushing = "{ clients = 16, reads = 0.7, size = '8KiB', range = '20%..100%', \
+        flush_every = 4 }";
+    let mixed = "{ clients = 16, reads = 0.7, size = '8KiB', range = '20%..100%' }";
+    let readers = "{ clients = 8, size = '8KiB', range = '20%..100%' }";
+    let timely = recorder.replace("reads = 0.0,", "reads = 0.0, deadline = '250ms',");
+    let beside = [
+        (recorder, flushing, 0.95),
+        (recorder, mixed, 0.95),
+        (&timely, mixed, 0.95),
+        (writers, readers, 0.9),
+    ];
+    for (writer, clients, part) in beside {
+        let rate = |policy| rates_under(policy, "nearline-20tb", &[writer, clients])[1];
+        let (own, elevator) = (rate("headtime"), rate("mq-deadline"));
+        assert!(own > part * elevator, "{own} of {elevator}");
+    }
+}
+
+/// Far from the reads, the drive destages one write of a full cache between any two of them.
+#[test]
+fn a_drive_whose_order_costs_twice_as_much_does_not_order() {
+    let streams = [
+        "{ clients = 2, size = '64KiB', range = '20%..30%' }",
+        "{ clients = 16, reads = 0.0, size = '4KiB', range = '88%..90%', think = '100ms' }",
+    ];
+    let rates_of = |policy| rates_under(policy, "nearline-20tb", &streams);
+    let (own, firmware) = (rates_of("headtime"), rates_of("firmware"));
+    for (own, firmware) in own.iter().zip(&firmware) {
+        assert!(*own > 1.9 * firmware, "{own} of {firmware}");
+    }
+}
+
+/// The drive orders them when it destages.
+#[test]
+fn writes_alone_are_as_fast_as_with_the_drive_s_own_queue() {
+    for run in ["", ", run = { kind = 'geometric', mean = 4.0 }"] {
+        let writes = format!("{{ clients = 16, reads = 0.0, size = '8KiB'{run} }}");
+        let rate = |policy| rates_under(policy, "nearline-20tb", &[&writes])[0];
+        let (own, firmware) = (rate("headtime"), rate("firmware"));
+        assert!(own > 0.97 * firmware, "{own} of {firmware}{run}");
+    }
+}
+
+/// Between the bursts of these writes the drive has time to spare. Turns take so much longer than
+/// the drive alone that the next burst comes before the last is over.
+#[test]
+fn bursts_of_writes_in_short_runs_delay_others_no_more_than_in_the_drive_s_own_queue() {
+    let writes = |place: u32| {
+        format!(
+            "{{ arrivals = {{ kind = 'poisson', rate = 90.0 }}, reads = 0.0, size = '64KiB', \
+                positions = 1, \
+                run = {{ kind = 'fixed', requests = 64 }}, range = '{}%..{}%' }}",
+            5 * place,
+            5 * place + 5
+        )
+    };
+    let mut streams: Vec<String> = (0..16).map(writes).collect();
+    let others = [
+        "{ arrivals = { kind = 'poisson', rate = 45.0 }, reads = 0.0, size = '256KiB', \
+            positions = 1, \
+            run = { kind = 'fixed', requests = 8 }, range = '80%..90%' }",
+        "{ arrivals = { kind = 'poisson', rate = 8.0 }, reads = 1.0, size = '4KiB', \
+            range = '90%..100%' }",
+    ];
+    streams.extend(others.map(String::from));
+    let streams: Vec<&str> = streams.iter().map(String::as_str).collect();
+    let mean =
+        |policy| figures_with(Vec::new(), policy, "nearline-20tb", &streams)[17].response_ms.mean;
+    let (own, firmware) = (mean("headtime"), mean("firmware"));
+    assert!(own < 1.4 * firmware, "{own} ms of {firmware}");
+}
+
+/// Its writes extend what the drive's cache holds, though that has no room for those at random.
+#[test]
+fn a_writer_in_sequence_does_not_wait_for_the_room_that_random_writes_need() {
+    let random = "{ arrivals = { kind = 'poisson', rate = 222.0 }, reads = 0.7, size = '4KiB', \
+        range = '13%..15%', \
+        place = { kind = 'zipf', theta = 0.9, chunk = '1MiB', ordered = false } }";
+    let writer = "{ arrivals = { kind = 'poisson', rate = 165.0 }, reads = 0.0, size = '16KiB', \
+        run = { kind = 'sequential' } }";
+    let all = figures_with(Vec::new(), "headtime", "nearline-20tb", &[random, writer]);
+    let mean = |stream: usize| all[stream].response_ms.mean;
+    assert!(mean(1) < 4.0 && mean(0) < 24.0, "{} and {} ms", mean(0), mean(1));
+}
+
+/// They write more than the drive can destage beside the requests of others: turns cost fewer
+/// seeks.
+#[test]
+fn writers_in_sequence_that_never_pause_have_turns() {
+    let random = "{ clients = 8, think = { kind = 'exponential', mean = '5ms' }, reads = 0.7, \
+        size = '4KiB', range = '13%..15%', \
+        place = { kind = 'zipf', theta = 0.9, chunk = '1MiB', ordered = false } }";
+    let writer = "{ clients = 2, reads = 0.0, size = '16KiB', positions = 1, \
+        run = { kind = 'sequential' } }";
+    let rates = |policy| rates_under(policy, "nearline-20tb", &[random, writer]);
+    let (own, elevator) = (rates("headtime"), rates("mq-deadline"));
+    assert!(own[0] > 0.87 * elevator[0] && own[1] > elevator[1], "{own:?} beside {elevator:?}");
+    let [readers, writers] = [1, 0].map(|reads| {
+        format!(
+            "{{ clients = 2, reads = {reads}.0, size = '256KiB', run = {{ kind = 'sequential' }} }}"
+        )
+    });
+    let total = |policy| -> f64 {
+        rates_under(policy, "nearline-20tb", &[&readers, &writers]).iter().sum()
+    };
+    let (own, elevator) = (total("headtime"), total("deadline"));
+    assert!(own > 0.84 * elevator, "{own} of {elevator}");
+}
+
+/// A run that lasts has turns, though nobody reads.
+#[test]
+fn a_writer_in_sequence_keeps_its_part_beside_random_writers() {
+    let sequential = "{ clients = 1, reads = 0.0, size = '128KiB', run = { kind = 'sequential' } }";
+    let random = "{ clients = 16, reads = 0.0, size = '8KiB' }";
+    let rate = |policy| rates_under(policy, "nearline-20tb", &[sequential, random])[0];
+    let (own, firmware) = (rate("headtime"), rate("firmware"));
+    assert!(own > 1.5 * firmware, "{own} and {firmware}");
+}
+
+/// Two write into the drive's cache as fast as it takes them.
+#[test]
+fn writes_beside_the_turns_are_no_more_than_their_part() {
+    let writers = "{ clients = 2, reads = 0.0, size = '128KiB', range = '54%..64%', \
+        run = { kind = 'sequential' }, positions = 1 }";
+    let random = "{ clients = 8, reads = 0.5, size = '16KiB' }";
+    let readers = "{ clients = 4, think = { kind = 'exponential', mean = '20ms' }, \
+        size = '256KiB', range = '33%..63%', run = { kind = 'geometric', mean = 16.0 } }";
+    let alone = [random, readers].map(|stream| rates("nearline-20tb", &[stream])[0]);
+    let beside = rates("nearline-20tb", &[writers, random, readers]);
+    assert!(beside[1] > 0.12 * alone[0], "{beside:?} of {alone:?}");
+    assert!(beside[2] > 0.12 * alone[1], "{beside:?} of {alone:?}");
+}
+
+/// Between two reads all requests held are of the one run of writes, which goes into the cache.
+#[test]
+fn a_drive_with_a_write_cache_serves_a_reader_beside_a_writer() {
+    let writer = "{ process = { kind = 'writer', file = '2GiB' }, size = '1MiB', think = '3ms', \
+        range = '10%..40%' }";
+    let reader = "{ process = 'reader', think = '10us', range = '60%..70%' }";
+    let alone = rates("nearline-20tb", &[reader])[0];
+    let beside = rates("nearline-20tb", &[writer, reader]);
+    assert!(beside[1] > 0.25 * alone, "{beside:?} of {alone}");
+    assert!(beside[0] > 0.25 * alone, "{beside:?} of {alone}");
+}
+
+/// The drive takes the writes of the page cache at once, and destages all of them for each flush.
+#[test]
+fn clients_that_flush_keep_their_part_beside_a_page_cache() {
+    let copy = "{ process = { kind = 'writer', file = '4GiB', memory = '1GiB', \
+        request = '1MiB' }, size = '1MiB', think = '1ms', range = '0%..20%' }";
+    let database = "{ clients = 4, size = '8KiB', reads = 0.6, flush_every = 1, \
+        range = '30%..31%' }";
+    let log = "{ clients = 1, size = '8KiB', reads = 0.0, flush_every = 1, range = '30%..31%', \
+        run = { kind = 'fixed', requests = 1000 } }";
+    let copied = rates("nearline-20tb", &[copy])[0];
+    for client in [database, log] {
+        let alone = rates("nearline-20tb", &[client])[0];
+        let both = [copy, client];
+        let half = Terms::reserving(Share::from_fraction(0.5).expect("less than the whole"));
+        let reserved =
+            rates_with(vec![(Tenant::of(VolumeId(1)), half)], "headtime", "nearline-20tb", &both);
+        for beside in [rates("nearline-20tb", &both), reserved] {
+            assert!(beside[1] > 0.27 * alone, "{beside:?} of {alone}");
+            assert!(beside[0] > 0.35 * copied, "{beside:?} of {copied}");
+        }
+    }
+}
+
+/// A drive that takes one command at a time orders nothing.
+#[test]
+fn writes_are_not_left_to_a_drive_that_takes_one_command_at_a_time() {
+    let writers = "{ clients = 2, reads = 0.0, size = '256KiB', \
+        run = { kind = 'geometric', mean = 4.0 } }";
+    let rate = |policy| rates_under(policy, "diamondmax9", &[writers])[0];
+    let (own, cheapest) = (rate("headtime"), rate("sptf-expected"));
+    assert!(own > 0.95 * cheapest, "{own} requests/s, the cheapest first {cheapest}");
+}
