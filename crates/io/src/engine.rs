@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use headtime_sched::{
     Admission, Cancelled, ClassId, Command, Decision, Done, Finished, Op, Outcome, Promise,
     QueueLimits, Refusal, Request, RequestId, Scheduler, VolumeId,
@@ -40,7 +41,6 @@ mod at_drive;
 pub(crate) mod capacity;
 mod closing;
 pub(crate) mod divided;
-mod id_hasher;
 mod inbox;
 mod log_limiter;
 pub(crate) mod mailbox;
@@ -58,7 +58,6 @@ use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
 pub(crate) use closing::EngineEnd;
 use divided::DividedRequests;
-use id_hasher::BuildIdHasher;
 use log_limiter::{Allowed, LogLimiter, TrustLog};
 use scans::Scans;
 use timed::TimedResults;
@@ -89,7 +88,7 @@ pub(crate) struct Engine {
     /// The end of the drain timeout. Set when the engine observes that the drive is closing.
     drain_until: Option<Instant>,
     /// Unfinished requests, and cancelled requests whose buffers the drive still uses.
-    pending: HashMap<RequestId, ActiveRequest, BuildIdHasher>,
+    pending: HashMap<RequestId, ActiveRequest, FixedState>,
     divided: DividedRequests,
     at_drive: AtDrive,
     /// The time of the last completion.

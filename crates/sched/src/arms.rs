@@ -259,7 +259,6 @@ impl ArmStates {
     fn of_command(&mut self, command: &Outstanding) -> impl Iterator<Item = &mut ArmState> {
         let serving: SmallVec<[usize; 4]> = match command.target.op {
             Op::Flush => (0..self.states.len()).collect(),
-            _ if self.states.is_empty() => SmallVec::new(),
             _ => self.arms.serving(command.target.extent).collect(),
         };
         let states = self.states.iter_mut().enumerate();
@@ -273,6 +272,9 @@ impl ArmStates {
 
     /// A command is done.
     pub(crate) fn done(&mut self, command: &Outstanding) {
+        if self.states.is_empty() {
+            return;
+        }
         self.of_command(command).for_each(|state| {
             state.commands.remove_command(command.command);
         });
@@ -286,6 +288,9 @@ impl ArmStates {
         finished: Instant,
         goes_into_cache: bool,
     ) -> Option<ArmTimes> {
+        if self.states.is_empty() {
+            return None;
+        }
         let mut times = None;
         for state in self.of_command(command) {
             let before = state.finished;
