@@ -299,7 +299,7 @@ impl Positioning for ArrayModel {
         alike.striped(count, self.stripes.stripe())
     }
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }

@@ -144,7 +144,7 @@ impl Positioning for LinearBelief {
 
     headtime_sched::without_cache!();
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }

@@ -8,6 +8,7 @@ use headtime_belief::LinearBelief;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::Belief;
 use headtime_sim::DriveTruth;
+use headtime_units::Lba;
 use headtime_workload::{Mix, StreamConfig};
 
 fn load(name: &str) -> DriveProfile {
@@ -49,7 +50,7 @@ fn on_another_drive_the_order_is_soon_as_good_as_by_distance_alone() {
                     lost_after = Some(seen);
                 }
                 assert_eq!(
-                    belief.tracks().is_none(),
+                    belief.tracks(Lba::new(0)).is_none(),
                     belief.report().mistrusted,
                     "seed {seed}: no gap is filled by a profile that does not hold"
                 );

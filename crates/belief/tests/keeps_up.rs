@@ -7,6 +7,7 @@ use common::Run;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, Position};
 use headtime_sim::DriveTruth;
+use headtime_units::Lba;
 use headtime_workload::StreamConfig;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -66,7 +67,7 @@ fn a_spindle_that_warms_up_is_followed() {
 
 /// The root mean square error of predicted arm times in microseconds, over random seeks.
 fn arm_error_us(run: &Run, truth: &DriveTruth, seed: u64) -> f64 {
-    let tracks = run.belief().tracks().expect("the profile holds");
+    let tracks = run.belief().tracks(Lba::new(0)).expect("the profile holds");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut place =
         || Position { cylinder: rng.random_range(0..tracks.cylinders()), ..Position::default() };

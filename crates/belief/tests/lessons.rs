@@ -165,7 +165,7 @@ impl<V: Variation> Bare<V> {
 }
 
 fn tracks(model: &DriveModel) -> &dyn TrackMap {
-    model.tracks().expect("a profile has tracks")
+    model.tracks(Lba::new(0)).expect("a profile has tracks")
 }
 
 fn nominal(name: &str, seed: u64) -> (Bare<headtime_mechanics::Nominal>, DriveModel) {
@@ -515,13 +515,13 @@ fn a_drive_that_returns_is_trusted_again() {
         let mut belief = DriveModel::of_profile(&own).expect("a valid profile").watched();
         let (mut first, mut second) = (drive(&own), drive(&other));
         first.serve_many(&mut belief, 300);
-        assert!(!belief.report().mistrusted && belief.tracks().is_some(), "seed {seed}");
+        assert!(!belief.report().mistrusted && belief.tracks(Lba::new(0)).is_some(), "seed {seed}");
         second.now = first.now;
         second.serve_many(&mut belief, 1_500);
-        assert!(belief.tracks().is_none() && belief.report().mistrusted, "seed {seed}");
+        assert!(belief.tracks(Lba::new(0)).is_none() && belief.report().mistrusted, "seed {seed}");
         first.now = second.now;
         first.serve_many(&mut belief, 1_000);
-        assert!(belief.tracks().is_some() && !belief.report().mistrusted, "seed {seed}");
+        assert!(belief.tracks(Lba::new(0)).is_some() && !belief.report().mistrusted, "seed {seed}");
         let error_us = belief.report().error_rms_us.expect("predictions were judged");
         assert!(error_us < 50.0, "seed {seed}: {error_us} us");
     }

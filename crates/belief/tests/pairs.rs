@@ -16,7 +16,7 @@ use headtime_sched::{
     TrackMap, pair_by_estimate, pairs_one_by_one,
 };
 use headtime_sim::DriveTruth;
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Mix, StreamConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -61,8 +61,8 @@ impl Positioning for ByDefinition<'_> {
         self.0.media_end(target, finished)
     }
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
-        self.0.tracks()
+    fn tracks(&self, served: Lba) -> Option<&dyn TrackMap> {
+        self.0.tracks(served)
     }
 
     fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {

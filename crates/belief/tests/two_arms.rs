@@ -5,9 +5,9 @@ mod common;
 use common::Run;
 use headtime_belief::LinearBelief;
 use headtime_mechanics::{DriveProfile, catalog, draw};
-use headtime_sched::{Belief, VolumeId};
+use headtime_sched::{Belief, Op, VolumeId};
 use headtime_sim::DriveTruth;
-use headtime_units::{Extent, Instant};
+use headtime_units::{Extent, Instant, Lba, Sectors};
 use headtime_workload::{Mix, Order, Sizes, StreamConfig};
 
 fn two_arms() -> DriveProfile {
@@ -111,6 +111,26 @@ fn a_reader_of_one_arm_takes_no_time_of_the_other() {
     let alone = of_second_arm(std::slice::from_ref(&random));
     let beside = of_second_arm(&[random, reader]);
     assert!(beside > 0.95 * alone, "{alone:.1} requests/s alone, {beside:.1} beside a reader");
+}
+
+#[test]
+fn the_tracks_of_each_arm_are_those_of_its_sectors_in_the_drives_addresses() {
+    let profile = draw::with_another_arm(&two_arms());
+    let belief = headtime_belief::of_profile(&profile).expect("a profile of the catalog");
+    let half = profile.capacity().get() / 2;
+    for arm in [0, 1] {
+        let map = belief.tracks(Lba::new(arm * half)).expect("a profile has tracks");
+        assert_eq!(map.addresses(), Extent::from_numbers(arm * half, half));
+        for lba in [0, 1, 1_000_003, half / 2, half - 1].map(|local| Lba::new(arm * half + local)) {
+            let track = map.track_of(lba);
+            assert!(track.extent.contains(lba), "{lba}: {track:?}");
+            assert_eq!(map.displaced(&track), 0);
+            let first = belief.target(Op::Read, Extent::new(track.extent.start, Sectors::new(1)));
+            assert_eq!(track.start, first.start, "{lba}");
+            let again = map.track_at(track.start.cylinder, track.start.head);
+            assert_eq!(again.map(|again| again.extent.contains(lba)), Some(true), "{lba}");
+        }
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use smallvec::SmallVec;
 
+use crate::command::CommandId;
 use crate::drive::{Commands, Outstanding};
 use crate::positioning::{Head, Target};
 use crate::queue::{Queue, Queued};
@@ -147,6 +148,8 @@ pub(crate) struct ArmState {
     /// turns, and are charged, on the first.
     pub(crate) shares: Shares,
     pub(crate) last: LastAccess,
+    /// The id after that of the last command that this arm serves, flushes included.
+    pub(crate) next_command: CommandId,
     /// The last completion, and that of a command that was not taken into the drive's cache.
     finished: Instant,
     busy_until: Instant,
@@ -175,6 +178,7 @@ impl ArmStates {
             commands: Commands::default(),
             shares: Shares::new(),
             last: LastAccess::NONE,
+            next_command: CommandId(0),
             finished: Instant::ORIGIN,
             busy_until: Instant::ORIGIN,
         };
@@ -267,7 +271,11 @@ impl ArmStates {
 
     /// A command was sent.
     pub(crate) fn sent(&mut self, command: &Outstanding) {
-        self.of_command(command).for_each(|state| state.commands.push(command.clone()));
+        let next_command = CommandId(command.command.0 + 1);
+        self.of_command(command).for_each(|state| {
+            state.commands.push(command.clone());
+            state.next_command = next_command;
+        });
     }
 
     /// A command is done.

@@ -170,7 +170,8 @@ impl FillSource {
 /// The reason why the gap before a request was left unused while a scan had pending sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnusedGap {
-    /// More than two commands are at the drive, which orders them, or several requests go as one.
+    /// More than two commands are at the drive, which orders them, several requests go as one, or
+    /// the policy decides for several arms as a whole.
     Policy,
     /// It is not known where the head is: the drive model has no tracks or is not trusted, the last
     /// request did not reach the media, or the drive's write cache decides when this one does.

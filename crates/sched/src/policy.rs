@@ -6,6 +6,7 @@
 //! [`Scheduler`](crate::Scheduler) does. One policy is one file in `policies/`, one page in
 //! `docs/policies/`, and one line in the [list](crate::POLICIES).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
 
@@ -66,17 +67,8 @@ impl<'a> View<'a> {
         View { queue: state.queue(), head, arm_heads, ..*self }
     }
 
-    /// The read in the queue that the drive's cache probably answers without the arm, the oldest of
-    /// several. One that continues the last access is none: it goes with its run.
-    pub(crate) fn probable_hit(&self) -> Option<&'a Queued> {
-        let mut held = self.cached.iter().filter_map(|ticket| self.queue.get(*ticket));
-        held.find(|queued| self.is_probable_hit(queued.request.extent))
-    }
-}
-
-impl View<'_> {
     /// The same view of one of several arms.
-    pub(crate) fn of_arm(&self, arm: usize) -> View<'_> {
+    pub(crate) fn of_arm(&self, arm: usize) -> View<'a> {
         let ArmState { queue, commands, last, shares, .. } = &self.arms[arm];
         View {
             queue,
@@ -90,6 +82,15 @@ impl View<'_> {
         }
     }
 
+    /// The read in the queue that the drive's cache probably answers without the arm, the oldest of
+    /// several. One that continues the last access is none: it goes with its run.
+    pub(crate) fn probable_hit(&self) -> Option<&'a Queued> {
+        let mut held = self.cached.iter().filter_map(|ticket| self.queue.get(*ticket));
+        held.find(|queued| self.is_probable_hit(queued.request.extent))
+    }
+}
+
+impl View<'_> {
     /// The number of arms that serve the requests of this view.
     pub(crate) fn arm_count(&self) -> usize {
         let arms = self.belief.arms();
@@ -348,6 +349,13 @@ pub trait Policy: Send {
     fn decides_by_arm(&self, view: &View<'_>) -> bool {
         let _ = view;
         false
+    }
+
+    /// The instance that decides for an arm, where the policy [decides for each by
+    /// itself](Policy::decides_by_arm).
+    fn of_arm(&mut self, arm: usize) -> Option<&mut Box<dyn Policy>> {
+        let _ = arm;
+        None
     }
 
     /// The policy decides for a drive with these arms from now on.

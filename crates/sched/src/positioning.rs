@@ -220,9 +220,9 @@ pub trait Positioning {
     /// the target, or of another, from which the arm's own position follows.
     fn arms(&self) -> Arms;
 
-    /// The predicted tracks; `None` without geometry: then nothing is read in the gaps between
-    /// requests, and scans run in idle time only.
-    fn tracks(&self) -> Option<&dyn TrackMap>;
+    /// The predicted tracks of the arm that serves an address; `None` without geometry: then
+    /// nothing is read in the gaps between its requests.
+    fn tracks(&self, served: Lba) -> Option<&dyn TrackMap>;
 }
 
 /// A bound on the service time of `target` alone at the drive, from any position of the head, while
@@ -296,7 +296,7 @@ pub fn passes_at_by_tracks(
     from: Instant,
 ) -> Instant {
     let wait = positioning
-        .tracks()
+        .tracks(Lba::new(0))
         .and_then(|map| map.angle_at(from).map(|under| map.time_of(under.until(angle))));
     from + wait.unwrap_or_default()
 }
@@ -411,13 +411,16 @@ macro_rules! without_cache {
     };
 }
 
-/// The locations of a drive's tracks and the rotation of its platter, for the search of reads that
-/// fit into a gap.
+/// The locations of the tracks under an arm and the rotation of its platter, for the search of
+/// reads that fit into a gap.
 ///
 /// Contract: as for [`Positioning`], the same question gets the same answer until the model
 /// learns, and the two agree: the time computed here for a read and [`Positioning::likely`] of it
 /// differ by the overheads at most. No method has a default body.
 pub trait TrackMap {
+    /// The addresses that the arm serves.
+    fn addresses(&self) -> Extent;
+
     /// The number of cylinders.
     fn cylinders(&self) -> u32;
 
@@ -428,12 +431,14 @@ pub trait TrackMap {
     /// are several; `None` where the track holds nothing.
     fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan>;
 
-    /// The track that holds `lba`, which lies on the drive.
+    /// The track that holds `lba`, which the arm serves.
     fn track_of(&self, lba: Lba) -> TrackSpan;
 
     /// The most likely arm time for reading, settle and head switch included; zero on one track.
-    /// Never below [`Positioning::seek_lower_bound`].
     fn arm_time(&self, from: Position, to: Position) -> Nanos;
+
+    /// An arm time that no movement over so many cylinders can beat; never decreases with distance.
+    fn arm_lower_bound(&self, cylinders: u32) -> Nanos;
 
     /// The arm time before a write less the arm time before a read.
     fn write_extra(&self) -> Nanos;

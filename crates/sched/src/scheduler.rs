@@ -412,7 +412,7 @@ impl Scheduler {
         self.waits_before = self.waits();
         self.policy = policy;
         self.policy.arms(self.belief.arms());
-        self.fill.iter_mut().for_each(|fill| fill.ahead = None);
+        self.fill.iter_mut().for_each(|fill| fill.ahead.clear());
         self.queue.forget_orders();
         self.shares.forget_orders();
         self.arms.forget_orders();

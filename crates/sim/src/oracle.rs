@@ -145,7 +145,7 @@ impl Positioning for OraclePositioning {
         self.interface.media_end(direction_of(target.op), target.extent.len, finished)
     }
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         Some(self)
     }
 
@@ -163,6 +163,10 @@ impl Positioning for OraclePositioning {
 }
 
 impl TrackMap for OraclePositioning {
+    fn addresses(&self) -> Extent {
+        Extent::new(Lba::new(0), self.capacity())
+    }
+
     fn cylinders(&self) -> u32 {
         self.mechanism.layout().cylinders()
     }
@@ -183,6 +187,10 @@ impl TrackMap for OraclePositioning {
         let position =
             |place: Position| HeadPosition { cylinder: place.cylinder, head: place.head };
         self.mechanism.arm_time(position(from), position(to), Direction::Read)
+    }
+
+    fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
+        self.seek_lower_bound(cylinders)
     }
 
     fn write_extra(&self) -> Nanos {

@@ -167,6 +167,56 @@ fn on_a_drive_that_takes_writes_into_its_cache_a_scan_costs_the_foreground_next_
     assert!(scan.share_mb_per_second > 0.7, "seed {SEED}: {scan:?}");
 }
 
+/// Counts the sectors read by each of two arms.
+struct ByArm {
+    half: Lba,
+    sectors: [u64; 2],
+}
+
+impl EngineObserver for ByArm {
+    fn background(&mut self, _now: Instant, read: &BackgroundRead) {
+        self.sectors[usize::from(read.extent.start >= self.half)] += read.extent.len.get();
+    }
+}
+
+#[test]
+fn on_a_drive_with_two_arms_a_scan_reads_in_the_gaps_of_each() {
+    let profile = Arc::new(catalog::load("exos-2x18").expect("it ships"));
+    let belief = |profile: &DriveProfile| headtime_belief::of_profile(profile).expect("it ships");
+    let half = Lba::new(profile.capacity().get() / 2);
+    let run_with = |clients: u32, background: Option<BackgroundScan>| {
+        let policy = PolicyEntry::find("headtime").expect("it ships");
+        let experiment = Experiment {
+            instance: Instance::Noise(NoiseLevel::Quiet),
+            requests: 8_000,
+            warm_up: 300,
+            background,
+            ..Experiment::new(Arc::clone(&profile), policy, SEED)
+        };
+        let mut by_arm = ByArm { half, sectors: [0; 2] };
+        let source = tasks(&profile, clients, Nanos::ZERO);
+        let observed = run_observed(&experiment, source, &belief, &mut by_arm)
+            .unwrap_or_else(|error| panic!("seed {SEED}: {error}"));
+        (observed.measures, by_arm.sectors)
+    };
+    let gaps = FillSettings {
+        idle: IdleSettings { enabled: false, ..IdleSettings::default() },
+        tail: 0.0,
+        ..FillSettings::default()
+    };
+    let scan = BackgroundScan { grain: Sectors::new(8), ..BackgroundScan::new(gaps) };
+    for (clients, mb_per_second) in [(1, 25.0), (4, 40.0), (16, 40.0)] {
+        let (alone, _) = run_with(clients, None);
+        let (scanned, by_arm) = run_with(clients, Some(scan));
+        let kept = scanned.iops / alone.iops;
+        let read = scanned.scan.expect("there was a scan");
+        let outcome = format!("seed {SEED}, {clients} clients: {kept}, {by_arm:?}, {read:?}");
+        assert!(read.gap_mb_per_second + read.merged_mb_per_second > mb_per_second, "{outcome}");
+        assert!(kept > 0.99, "{outcome}");
+        assert!(by_arm[0].abs_diff(by_arm[1]) * 5 < by_arm[0] + by_arm[1], "{outcome}");
+    }
+}
+
 /// Reads in idle time take the arm away from where the clients read, which delays their requests,
 /// and which no single request shows: by the accounts alone they cost 8.8 % instead of 5 %.
 #[test]

@@ -22,7 +22,7 @@
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Position, Target};
-use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use crate::cache::CacheModel;
 use crate::compact::{ArmTimes, CompactMap, Locations, Moves, Search, is_unknown};
@@ -36,6 +36,8 @@ use crate::spindle::Spindle;
 pub(crate) struct Actuator {
     /// Locations, arm times and what was learned of them: the part that a map file keeps.
     pub(crate) map: CompactMap,
+    /// The first address of the drive that it serves. Only its tracks are in the drive's addresses.
+    pub(crate) first: Lba,
     pub(crate) spindle: Spindle,
     /// The rotation as the spindle filter last had it; no phase before the platter was seen.
     pub(crate) period: RotationPeriod,
@@ -91,6 +93,7 @@ impl Actuator {
             remaps: Remaps::default(),
             cache: CacheModel::unknown(),
             errors: PredictionErrors::default(),
+            first: Lba::new(0),
             search,
             map,
         }
@@ -100,7 +103,7 @@ impl Actuator {
     pub(crate) fn forget(&mut self) {
         self.map.forget();
         let cache = std::mem::replace(&mut self.cache, CacheModel::unknown());
-        *self = Self { cache, ..Self::new(self.map.clone(), None) };
+        *self = Self { cache, first: self.first, ..Self::new(self.map.clone(), None) };
     }
 
     /// Returns true while predictions of angles are used: always by a profile, and by a map unless

@@ -21,10 +21,9 @@
 //! its angles again by itself.
 //!
 //! Not modelled: of several commands at one arm, more than those that are reported and the last one
-//! sent; tracks of a drive with several arms, so that nothing is read in its gaps; commands that
-//! lie on several arms, which teach nothing. Targets of requests that wait while trust changes are
-//! those of before: their order may be poor, no more. Source: ours; P2 knows drives with one arm,
-//! and has its profile checked once.
+//! sent; commands that lie on several arms, which teach nothing. Targets of requests that wait
+//! while trust changes are those of before: their order may be poor, no more. Source: ours; P2
+//! knows drives with one arm, and has its profile checked once.
 
 pub(crate) mod actuator;
 pub(crate) mod learning;
@@ -95,9 +94,13 @@ impl DriveModel {
     pub fn of_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let actuator = Actuator::of_profile(profile)?;
         let others = (1..usize::from(profile.actuators()))
-            .map(|arm| match &profile.second_actuator {
-                None => Ok(actuator.clone()),
-                Some(_) => Actuator::of_profile(&profile.of_actuator(arm)),
+            .map(|arm| {
+                let other = match &profile.second_actuator {
+                    None => actuator.clone(),
+                    Some(_) => Actuator::of_profile(&profile.of_actuator(arm))?,
+                };
+                let first = Lba::new(arm as u64 * actuator.capacity().get());
+                Ok(Actuator { first, ..other })
             })
             .collect::<Result<Vec<_>, _>>()?;
         let heads = vec![None; if others.is_empty() { 0 } else { others.len() + 1 }];
@@ -471,9 +474,13 @@ impl Positioning for DriveModel {
         Arms::in_turn(1 + self.others.len(), self.actuator.capacity())
     }
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
-        let known = self.predicts == Predicts::Actuator && self.actuator.knows_tracks();
-        known.then_some(&self.actuator as &dyn TrackMap)
+    fn tracks(&self, served: Lba) -> Option<&dyn TrackMap> {
+        let actuator = match self.predicts {
+            Predicts::Actuator => &self.actuator,
+            Predicts::Actuators => self.actuator(self.arm_of(served)),
+            Predicts::Distance => return None,
+        };
+        actuator.knows_tracks().then_some(actuator as &dyn TrackMap)
     }
 }
 

@@ -36,8 +36,13 @@ impl Actuator {
         layout
     }
 
-    /// The addresses of a row that follow each other, those around `lba` or the longest stretch;
-    /// `None` where the drive has none of them.
+    /// An address of the drive in those of the arm.
+    fn local(&self, lba: Lba) -> Lba {
+        Lba::new(lba.get() - self.first.get())
+    }
+
+    /// The addresses of a row that follow each other, those around `lba` of the arm or the longest
+    /// stretch; `None` where the arm has none of them.
     fn span(&self, row: TrackRow, around: Option<Lba>) -> Option<TrackSpan> {
         let layout = self.layout();
         let (extent, passed) =
@@ -46,11 +51,16 @@ impl Actuator {
         let turned = (sector.wrapping_mul(passed) >> 32) as u32;
         let angle = row.angle + Angle::from_raw(turned) + self.map.angles.offset(extent.start);
         let start = Position { cylinder: row.track.cylinder, head: row.track.head, angle };
+        let extent = Extent::new(self.first + (extent.start - Lba::new(0)), extent.len);
         Some(TrackSpan { extent, start, sector })
     }
 }
 
 impl TrackMap for Actuator {
+    fn addresses(&self) -> Extent {
+        Extent::new(self.first, self.map.capacity())
+    }
+
     fn cylinders(&self) -> u32 {
         self.layout().layout().cylinders()
     }
@@ -65,17 +75,21 @@ impl TrackMap for Actuator {
     }
 
     fn track_of(&self, lba: Lba) -> TrackSpan {
-        let layout = self.layout();
-        let row = layout.layout().row_of(layout.shifted(lba));
-        self.span(row, Some(lba)).unwrap_or_else(|| TrackSpan {
+        let (layout, local) = (self.layout(), self.local(lba));
+        let row = layout.layout().row_of(layout.shifted(local));
+        self.span(row, Some(local)).unwrap_or_else(|| TrackSpan {
             extent: Extent::from_numbers(lba.get(), 1),
-            start: self.map.locate(Op::Read, Extent::from_numbers(lba.get(), 1)).0,
+            start: self.map.locate(Op::Read, Extent::from_numbers(local.get(), 1)).0,
             sector: row.sector_turn(),
         })
     }
 
     fn arm_time(&self, from: Position, to: Position) -> Nanos {
         self.map.arm_time(from, to, Op::Read).0
+    }
+
+    fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
+        self.map.arm_lower_bound(cylinders)
     }
 
     fn write_extra(&self) -> Nanos {
@@ -102,7 +116,8 @@ impl TrackMap for Actuator {
     /// Each slipped sector unknown to the layout shifts the following ones by a sector, which shows
     /// as an angle.
     fn displaced(&self, track: &TrackSpan) -> u64 {
-        let off = self.map.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO).abs();
+        let start = self.local(track.extent.start);
+        let off = self.map.angles.offset(start).signed_turns_from(Angle::ZERO).abs();
         libm::round(off / (track.sector as f64 / TURN)) as u64
     }
 

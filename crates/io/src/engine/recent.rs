@@ -73,7 +73,8 @@ pub struct TrackSample {
 
 impl PlatterShape {
     fn of(belief: &dyn Belief) -> Option<Self> {
-        let tracks = belief.tracks()?;
+        // Of several arms each has cylinders of its own.
+        let tracks = belief.tracks(Lba::new(0)).filter(|_| belief.arms().count() == 1)?;
         let last = belief.capacity().get() - 1;
         let sample = |nth: u64| {
             let lba = Lba::new((u128::from(last) * u128::from(nth) / u128::from(SAMPLES)) as u64);

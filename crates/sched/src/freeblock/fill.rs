@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use smallvec::SmallVec;
 
 use super::governor::{GapUse, Governor};
 use super::jobs::Job;
@@ -41,17 +42,18 @@ pub(crate) struct Fill {
     /// The time since which requests of clients have been waiting without a break; in the future if
     /// all of them are throttled until then.
     pub(crate) clients_since: Option<Instant>,
-    /// The request that goes next.
-    pub(crate) committed: Option<Committed>,
-    /// The policy's choice for the place after all commands at the drive.
-    pub(crate) ahead: Option<Ahead>,
+    /// The requests that go next, at most one on each arm.
+    pub(crate) committed: SmallVec<[Committed; 1]>,
+    /// The policy's choices for the place after all commands of an arm, at most one on each.
+    pub(crate) ahead: SmallVec<[Ahead; 1]>,
     /// Timed reads of a characterization.
     pub(crate) timed: Option<TimedReads>,
     /// Requests chosen while scans had pending sectors, until they finish.
     pub(crate) predicted: Vec<ExpectedStart>,
 }
 
-/// So many requests are predicted at once: two at the drive, one chosen, and one for good measure.
+/// So many requests of an arm are predicted at once: two at the drive, one chosen, and one for good
+/// measure.
 const PREDICTED: usize = 4;
 
 impl Fill {
@@ -168,8 +170,10 @@ impl Fill {
     /// in another way) are dropped, the oldest first.
     pub(crate) fn predict(&mut self, predicted: ExpectedStart) {
         self.predicted.retain(|other| other.ticket != predicted.ticket);
-        if self.predicted.len() == PREDICTED {
-            self.predicted.remove(0);
+        let mut same =
+            (0..self.predicted.len()).filter(|place| self.predicted[*place].arm == predicted.arm);
+        if let (Some(oldest), Some(_)) = (same.next(), same.nth(PREDICTED - 2)) {
+            self.predicted.remove(oldest);
         }
         self.predicted.push(predicted);
     }

@@ -196,12 +196,12 @@ impl Gap<'_> {
     /// `first` to `after`.
     fn padded(&self, extent: Extent, first: Lba, after: Lba, edge: u64) -> Extent {
         let start = if extent.start < first {
-            extent.start.get().saturating_sub(edge)
+            extent.start.get().saturating_sub(edge).max(self.map.addresses().start.get())
         } else {
             extent.start.get()
         };
         let end = if extent.end() > after {
-            (extent.end().get() + edge).min(self.belief.capacity().get())
+            (extent.end().get() + edge).min(self.map.addresses().end().get())
         } else {
             extent.end().get()
         };
@@ -304,7 +304,7 @@ impl Gap<'_> {
     /// The maximum time the head can rest `from_a` cylinders from A's end and `from_b` from B's
     /// start.
     fn rest_at_most(&self, from_a: u32, from_b: u32) -> Nanos {
-        let arm = self.belief.seek_lower_bound(from_a) + self.belief.seek_lower_bound(from_b);
+        let arm = self.map.arm_lower_bound(from_a) + self.map.arm_lower_bound(from_b);
         self.begin.saturating_since(self.ready).saturating_sub(arm)
     }
 }
@@ -378,7 +378,7 @@ impl Search<'_> {
         for from in [self.gap.next.extent.end(), self.gap.head.next_lba] {
             let mut at = from;
             for _ in 0..JUMPS {
-                let Some(run) = self.gap.scans.next_from(at, Sectors::new(1)) else { break };
+                let Some(run) = self.next_pending(at) else { break };
                 let track = self.gap.map.track_of(run.start);
                 self.visit_track(&track);
                 at = track.extent.end().max(run.end());
@@ -442,13 +442,17 @@ impl Search<'_> {
         }
         self.left -= 1;
         self.counts.tracks += 1;
-        let Some(run) = self.gap.scans.next_from(track.extent.end(), Sectors::new(1)) else {
-            return;
-        };
+        let Some(run) = self.next_pending(track.extent.end()) else { return };
         let track = self.gap.map.track_of(run.start);
         if within.contains(&track.start.cylinder) {
             self.visit_track(&track);
         }
+    }
+
+    /// The next pending sector of the arm.
+    fn next_pending(&self, from: Lba) -> Option<Extent> {
+        let run = self.gap.scans.next_from(from, Sectors::new(1));
+        run.filter(|run| self.gap.map.addresses().contains(run.start))
     }
 
     /// Visits a track; a track without pending sectors costs nothing.

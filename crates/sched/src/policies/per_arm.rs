@@ -2,7 +2,8 @@
 //!
 //! Each arm has an instance of the policy, which sees the requests, the commands and the head of
 //! its arm alone. Of the arms with room for a command, the one with the fewest is asked first. The
-//! drive holds as many commands as the instances together ask for, so that all arms work.
+//! drive holds as many commands as the instances together ask for, so that all arms work. Beside a
+//! scan the scheduler asks each instance itself, because each arm has gaps of its own.
 //!
 //! Worked example: two arms, and a policy with two commands outstanding. Arm 0 holds two, arm 1
 //! one: arm 1's instance chooses among the requests of arm 1. With three queued requests on arm 0
@@ -156,6 +157,10 @@ impl Policy for PerArm {
 
     fn decides_by_arm(&self, view: &View<'_>) -> bool {
         !self.is_whole(view)
+    }
+
+    fn of_arm(&mut self, arm: usize) -> Option<&mut Box<dyn Policy>> {
+        self.by_arm.get_mut(arm)
     }
 
     fn belief_changed(&mut self) {

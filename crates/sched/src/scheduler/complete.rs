@@ -34,6 +34,10 @@ impl Scheduler {
         self.arms.done(&command);
         let before = self.last.finished;
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
+        let before_on_arm = match command.job {
+            Some(_) => self.arms.last_of(&command.target).map_or(before, |last| last.finished),
+            None => before,
+        };
         let moves =
             |command: &Outstanding| command.target.op.moves_head() && !command.probably_cached;
         self.reordered +=
@@ -56,7 +60,7 @@ impl Scheduler {
         }
         self.note_timed(&command, &done, disk_time);
         let disk_time = if command.job.is_some() {
-            self.background_done(&command, &done, disk_time, before)
+            self.background_done(&command, &done, disk_time, before_on_arm)
         } else {
             disk_time
         };
@@ -255,8 +259,9 @@ impl Scheduler {
         if fill.predicted.is_empty() {
             return;
         }
-        let well = done.outcome == Outcome::Success && self.last.certain;
-        let (belief, head) = (&*self.belief, self.last.head);
+        let last = self.arms.last_of(&command.target).map_or(self.last, |last| *last);
+        let well = done.outcome == Outcome::Success && last.certain;
+        let (belief, head) = (&*self.belief, last.head);
         let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
         let after = is(command.command);
         fill.predicted.retain_mut(|predicted| {

@@ -27,19 +27,27 @@
 //! into its cache has neither: no gap before it is filled, and none after it until the head has
 //! been seen again.
 //!
+//! Where the policy decides for each of several arms by itself, all of this happens for each arm:
+//! its instance of the policy chooses B, the gap is the one between the arm's last command and B,
+//! and B goes next on that arm. Example, two arms: a piece is at the drive for arm 0, whose B0 is
+//! committed. Arm 1 is free: its instance chooses B1, and a piece before B1 is sent, while B0 still
+//! goes next on arm 0. Where the policy decides for several arms as a whole, no gap is filled.
+//!
 //! The start of each request chosen while scans have pending sectors is *predicted*: the time at
 //! which its media access would begin without a fill. It is computed again from the measured end of
 //! the command before it. The delay against it is the cost of the fill (`freeblock/governor.rs`).
+
+use alloc::boxed::Box;
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 use super::dispatch::view;
-use super::{Decision, Op, Queued, Scheduler, Target, Ticket};
+use super::{Commands, Decision, Op, Queue, Queued, Scheduler, Target, Ticket};
 use crate::background::{FillSource, UnusedGap};
 use crate::command::{Command, CommandId, HoldReason};
 use crate::freeblock::{Fill, Gap, GapUse, Piece, Rules, hull, search};
-use crate::policy::Choice;
+use crate::policy::{Choice, Policy};
 
 /// The maximum number of commands that fill one gap.
 const PIECES: u8 = 4;
@@ -61,9 +69,13 @@ const EARLY: u64 = 100;
 /// While the drive is idle and waits for a command, the search effort is divided by this.
 const HASTE: u32 = 4;
 
+/// The arm that a decision is about; `None` where it is about the whole drive.
+pub(crate) type Arm = Option<usize>;
+
 /// A request that goes next, after the command that fills the gap before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed {
+    pub(crate) arm: Arm,
     pub(crate) ticket: Ticket,
     /// The command that was sent last for the gap.
     pub(crate) last: CommandId,
@@ -74,20 +86,23 @@ pub(crate) struct Committed {
 /// A choice of the policy made while a fill occupied the drive's place for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Ahead {
+    pub(crate) arm: Arm,
     pub(crate) tickets: SmallVec<[Ticket; 1]>,
     pub(crate) chosen: Instant,
-    /// The command that goes next: with any other sent in between, the policy chooses again.
+    /// The command of the arm that goes next: with any other sent in between, the policy chooses
+    /// again.
     pub(crate) next: CommandId,
 }
 
 /// A request and when it would be served without a fill.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpectedStart {
+    pub(crate) arm: Arm,
     pub(crate) ticket: Ticket,
     pub(crate) target: Target,
     /// The time at which the policy chose it, which is when it would have been sent.
     pub(crate) chosen: Instant,
-    /// The command before it, as long as that is at the drive.
+    /// The command before it on its arm, as long as that is at the drive.
     pub(crate) before: Option<CommandId>,
     /// The time at which its first sector would come by.
     pub(crate) begin: Instant,
@@ -113,7 +128,7 @@ impl Scheduler {
             return step;
         }
         if self.outstanding.len() >= self.max_outstanding() {
-            let _ = self.choose_ahead();
+            self.choose_ahead_of_all();
             return Decision::Idle;
         }
         if !self.flush_may_go() || self.flushes_have_turns() {
@@ -180,11 +195,52 @@ impl Scheduler {
         self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
     }
 
+    /// The arms that the policy decides for by itself, beside scans.
+    fn decided_arms(&self) -> SmallVec<[Arm; 2]> {
+        if self.policy.decides_by_arm(&view!(self)) {
+            (0..self.arms.all().len()).map(Some).collect()
+        } else {
+            SmallVec::from_slice(&[None])
+        }
+    }
+
+    /// The commands at the drive that an arm serves.
+    fn commands_of(&self, arm: Arm) -> &Commands {
+        arm.map_or(&self.outstanding, |arm| &self.arms.all()[arm].commands)
+    }
+
+    /// The requests of an arm that the policy may choose from.
+    fn queue_of(&self, arm: Arm) -> &Queue {
+        arm.map_or(&self.queue, |arm| &self.arms.all()[arm].queue)
+    }
+
+    /// The id after that of the last command that an arm serves.
+    fn next_command_of(&self, arm: Arm) -> CommandId {
+        arm.map_or(CommandId(self.next_command), |arm| self.arms.all()[arm].next_command)
+    }
+
+    /// The number of commands that an arm should hold now.
+    fn depth_of(&mut self, arm: Arm) -> usize {
+        let view = view!(self, arm);
+        let limit = self.limits.outstanding.filter(|_| arm.is_none());
+        limit.unwrap_or_else(|| instance(&mut self.policy, arm).depth(&view).max(1))
+    }
+
     /// As [`Scheduler::next_request`], with scans.
     pub(super) fn next_beside_scans(&mut self) -> Decision {
         let allowed = self.max_outstanding();
-        if let Some(committed) = self.still_committed() {
-            return self.step_committed(committed);
+        let mut free: SmallVec<[Arm; 2]> = SmallVec::new();
+        for arm in self.decided_arms() {
+            match self.still_committed(arm) {
+                Some(committed) if self.commands_of(arm).len() < DEPTH => {
+                    return Decision::Dispatch(self.step_committed(committed));
+                }
+                Some(_) => {}
+                None => free.push(arm),
+            }
+        }
+        if free.is_empty() {
+            return Decision::Idle;
         }
         let urgent = self.fill.as_ref().and_then(|fill| fill.urgent());
         let own_any = !self.own.is_empty() || urgent.is_some();
@@ -192,11 +248,21 @@ impl Scheduler {
         if !any && !own_any {
             return self.next_when_idle(allowed);
         }
-        let view = view!(self);
-        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
-        if self.outstanding.len() >= depth {
-            return self
-                .choose_ahead()
+        let (mut held_back, mut open) = (None, SmallVec::<[(Arm, usize); 2]>::new());
+        for arm in free {
+            let depth = self.depth_of(arm);
+            if self.commands_of(arm).len() >= depth {
+                held_back = self.choose_ahead(arm, depth).or(held_back);
+            } else if arm.is_none()
+                || !self.queue_of(arm).is_empty()
+                || arm == Some(0) && self.flush_may_go() && self.flushes_have_turns()
+            {
+                open.push((arm, depth));
+            }
+        }
+        open.sort_by_key(|(arm, _)| self.commands_of(*arm).len());
+        if open.is_empty() && !self.outstanding.is_empty() {
+            return held_back
                 .map_or(Decision::Idle, |until| self.next_while_held_back(until, allowed));
         }
         let share = if own_any || self.own_went_last { None } else { self.send_share() };
@@ -205,57 +271,92 @@ impl Scheduler {
             return Decision::Dispatch(command);
         }
         let own_turn = own_any && (!any || !self.own_went_last);
-        let (choice, chosen) =
-            if own_turn { (Choice::Nothing, self.now) } else { self.choose_beside_scans() };
-        match choice {
-            Choice::Send(tickets) => Decision::Dispatch(match tickets.as_slice() {
-                [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => {
-                    self.send_with_fill(*ticket, chosen, allowed)
+        let (mut hold, mut flush) = (None, false);
+        for (arm, depth) in open.into_iter().filter(|_| !own_turn) {
+            match self.choose_beside_scans(arm) {
+                (Choice::Send(tickets), chosen) => {
+                    return Decision::Dispatch(
+                        self.send_beside_scans(arm, depth, &tickets, chosen),
+                    );
                 }
-                _ => {
-                    self.note_unused(UnusedGap::Policy);
-                    self.send_chosen(&tickets)
+                (Choice::Hold { until, reason }, _) => {
+                    hold = hold.filter(|(earlier, _)| *earlier <= until).or(Some((until, reason)));
                 }
-            }),
-            Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
-            Choice::Hold { .. } | Choice::Nothing if own_any => Decision::Dispatch(match urgent {
+                (Choice::Flush, _) => flush = true,
+                (Choice::Nothing, _) => {}
+            }
+        }
+        match hold {
+            _ if flush => Decision::Dispatch(self.send_chosen_flush()),
+            _ if own_any => Decision::Dispatch(match urgent {
                 Some(urgent) if self.own.front().is_none_or(|queued| urgent < queued.ticket) => {
                     self.own_went_last = true;
                     self.send_urgent(urgent)
                 }
                 _ => self.send_own(),
             }),
-            Choice::Hold { until, reason: HoldReason::Throttled } => {
-                self.next_while_held_back(until, allowed)
-            }
-            Choice::Hold { until, reason } => {
+            Some((until, HoldReason::Throttled)) => self.next_while_held_back(until, allowed),
+            Some((until, reason)) => {
                 Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason }
             }
-            Choice::Nothing => Decision::Idle,
+            None => Decision::Idle,
+        }
+    }
+
+    /// Sends what the policy chose for an arm, or a command that fills the gap before it.
+    fn send_beside_scans(
+        &mut self,
+        arm: Arm,
+        depth: usize,
+        tickets: &[Ticket],
+        chosen: Instant,
+    ) -> Command {
+        // For several arms as a whole it is not known which gap is which.
+        let one_arm = arm.is_some() || !self.arms.are_several();
+        let in_order = one_arm && self.commands_of(arm).len() < DEPTH;
+        match tickets {
+            [ticket] if in_order && depth <= DEPTH => self.send_with_fill(arm, *ticket, chosen),
+            _ => {
+                self.note_unused(UnusedGap::Policy);
+                self.send_chosen(tickets)
+            }
+        }
+    }
+
+    /// Lets the policy choose what each arm would do now if a fill did not occupy its place at the
+    /// drive.
+    fn choose_ahead_of_all(&mut self) {
+        if self.active_fill().is_some() {
+            for arm in self.decided_arms() {
+                let depth = self.depth_of(arm);
+                let _ = self.choose_ahead(arm, depth);
+            }
         }
     }
 
     /// Lets the policy choose what it would send now if a fill did not occupy its place at the
-    /// drive. Returns until when all queued requests are throttled, if they are.
-    pub(super) fn choose_ahead(&mut self) -> Option<Instant> {
-        if self.active_fill().is_none() || self.queue.is_empty() {
+    /// drive, which holds up to `depth` commands. Returns until when all queued requests are
+    /// throttled, if they are.
+    fn choose_ahead(&mut self, arm: Arm, depth: usize) -> Option<Instant> {
+        if self.queue_of(arm).is_empty() {
             return None;
         }
-        let depth =
-            self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view!(self)).max(1));
         let of_clients =
-            self.outstanding.iter().filter(|command| !command.requests.is_empty()).count();
-        let next = CommandId(self.next_command);
+            self.commands_of(arm).iter().filter(|command| !command.requests.is_empty()).count();
+        let next = self.next_command_of(arm);
         let is_chosen = |fill: &Fill| {
-            fill.committed.is_some() || fill.ahead.as_ref().is_some_and(|ahead| ahead.next == next)
+            fill.committed.iter().any(|committed| committed.arm == arm)
+                || fill.ahead.iter().any(|ahead| ahead.arm == arm && ahead.next == next)
         };
         if depth > DEPTH || of_clients >= depth || self.fill.as_deref().is_some_and(is_chosen) {
             return None;
         }
-        match self.policy.choose(&view!(self)) {
+        let view = view!(self, arm);
+        match instance(&mut self.policy, arm).choose(&view) {
             Choice::Send(tickets) => {
-                self.fill.as_mut().expect("a scan is at work").ahead =
-                    Some(Ahead { tickets, chosen: self.now, next })
+                let ahead = &mut self.fill.as_mut().expect("a scan is at work").ahead;
+                ahead.retain(|ahead| ahead.arm != arm);
+                ahead.push(Ahead { arm, tickets, chosen: self.now, next });
             }
             Choice::Hold { until, reason: HoldReason::Throttled } => return Some(until),
             Choice::Hold { .. } | Choice::Flush | Choice::Nothing => (),
@@ -264,47 +365,49 @@ impl Scheduler {
     }
 
     /// The next choice of the policy, and the time of the choice.
-    fn choose_beside_scans(&mut self) -> (Choice, Instant) {
-        let next = CommandId(self.next_command);
-        let ahead = self.fill.as_mut().and_then(|fill| fill.ahead.take());
+    fn choose_beside_scans(&mut self, arm: Arm) -> (Choice, Instant) {
+        let next = self.next_command_of(arm);
+        let ahead = self.fill.as_mut().and_then(|fill| {
+            let place = fill.ahead.iter().position(|ahead| ahead.arm == arm)?;
+            Some(fill.ahead.swap_remove(place))
+        });
         match ahead.filter(|ahead| {
             ahead.next == next
                 && ahead.tickets.iter().all(|ticket| self.queue.get(*ticket).is_some())
         }) {
             Some(ahead) => (Choice::Send(ahead.tickets), ahead.chosen),
-            None => (self.policy.choose(&view!(self)), self.now),
+            None => {
+                let view = view!(self, arm);
+                (instance(&mut self.policy, arm).choose(&view), self.now)
+            }
         }
     }
 
-    /// The commitment, if it is still valid: the request is queued, and only commands that fill its
-    /// gap were sent since.
-    fn still_committed(&mut self) -> Option<Committed> {
+    /// The commitment of an arm, if it is still valid: the request is queued, and only commands
+    /// that fill its gap were sent to the arm since.
+    fn still_committed(&mut self, arm: Arm) -> Option<Committed> {
+        let next = self.next_command_of(arm);
         let fill = self.fill.as_mut()?;
-        let committed = fill.committed?;
-        if self.queue.get(committed.ticket).is_some() && self.next_command == committed.last.0 + 1 {
+        let place = fill.committed.iter().position(|committed| committed.arm == arm)?;
+        let committed = fill.committed[place];
+        if self.queue.get(committed.ticket).is_some() && next.0 == committed.last.0 + 1 {
             return Some(committed);
         }
-        fill.committed = None;
+        fill.committed.swap_remove(place);
         fill.predicted.retain(|predicted| predicted.ticket != committed.ticket);
         None
     }
 
     /// Advances a commitment: the request goes as soon as the drive has room for it, unless the gap
     /// has room for another piece.
-    fn step_committed(&mut self, committed: Committed) -> Decision {
-        if self.outstanding.len() >= DEPTH {
-            return Decision::Idle;
-        }
-        let filled = if committed.pieces < PIECES {
-            self.fill_gap(committed.ticket, true)
-        } else {
-            Filled::Not
-        };
-        Decision::Dispatch(self.send_filled(committed.ticket, filled, committed.pieces))
+    fn step_committed(&mut self, committed: Committed) -> Command {
+        let Committed { arm, ticket, pieces, .. } = committed;
+        let filled = if pieces < PIECES { self.fill_gap(arm, ticket, true) } else { Filled::Not };
+        self.send_filled(arm, ticket, filled, pieces)
     }
 
     /// Sends a request that the policy chose, or a command that fills the gap before it.
-    fn send_with_fill(&mut self, ticket: Ticket, chosen: Instant, allowed: usize) -> Command {
+    fn send_with_fill(&mut self, arm: Arm, ticket: Ticket, chosen: Instant) -> Command {
         let held = self.tickets.len();
         let fill = self.fill.as_ref().expect("a scan is at work");
         let pending = fill.scans.has_pending() && held >= fill.settings.waiting_needed;
@@ -312,17 +415,18 @@ impl Scheduler {
         let Some(queued) = self.queue.get(ticket).filter(|_| pending) else {
             return self.send_chosen(&[ticket]);
         };
-        if !self.has_gap_before(queued) {
+        if !self.has_gap_before(arm, queued) {
             self.note_unused(UnusedGap::Position);
             return self.send_chosen(&[ticket]);
         }
-        let view = view!(self);
+        let view = view!(self, arm);
         let estimate = view.belief.estimate(view.head(), chosen, &queued.target);
         let predicted = ExpectedStart {
+            arm,
             ticket,
             target: queued.target,
             chosen,
-            before: self.outstanding.back().map(|command| command.command),
+            before: view.outstanding.back().map(|command| command.command),
             begin: estimate.depart + estimate.positioning,
             used: None,
         };
@@ -330,10 +434,12 @@ impl Scheduler {
         // before.
         let chance = estimate.positioning.saturating_sub(estimate.expected);
         let early = chance * EARLY > view.belief.revolution();
+        // A command of its own takes a place at the drive from no other arm.
+        let alone = self.max_outstanding() >= DEPTH * self.arms.all().len().max(1);
         let fill = self.fill.as_mut().expect("a scan is at work");
         fill.report.gaps += 1;
         fill.predict(predicted);
-        let mut filled = if early { Filled::Not } else { self.fill_gap(ticket, allowed >= DEPTH) };
+        let mut filled = if early { Filled::Not } else { self.fill_gap(arm, ticket, alone) };
         let fill = self.fill.as_mut().expect("a scan is at work");
         if matches!(filled, Filled::Not) {
             self.note_unused(if early { UnusedGap::Early } else { UnusedGap::NothingFits });
@@ -343,7 +449,7 @@ impl Scheduler {
             filled = Filled::Not;
             self.note_unused(if allowed { UnusedGap::Control } else { UnusedGap::Bound });
         }
-        self.send_filled(ticket, filled, 0)
+        self.send_filled(arm, ticket, filled, 0)
     }
 
     /// Counts a gap that stays unused while a scan has pending sectors.
@@ -355,23 +461,25 @@ impl Scheduler {
 
     /// Returns whether it is known from where and when the head comes to a request, and when it
     /// must be there.
-    fn has_gap_before(&self, queued: &Queued) -> bool {
+    fn has_gap_before(&self, arm: Arm, queued: &Queued) -> bool {
         let cached = |op: Op, forced: bool| !forced && self.belief.takes_into_cache(op);
+        let last = arm.map_or(self.last, |arm| self.arms.all()[arm].last);
         // Before the first completion computed positions are trusted.
-        let seen = self.last.certain || self.last.finished == Instant::ORIGIN;
-        let known = seen && self.belief.tracks().is_some_and(|map| !map.may_destage());
-        known
+        let seen = last.certain || last.finished == Instant::ORIGIN;
+        let map = self.belief.tracks(queued.target.extent.start);
+        seen && map.is_some_and(|map| !map.may_destage())
             && !cached(queued.request.op, self.is_forced(queued))
-            && !self.outstanding.iter().any(|command| cached(command.target.op, command.fua))
+            && !self.commands_of(arm).iter().any(|command| cached(command.target.op, command.fua))
     }
 
     /// Searches the gap before a request with a predicted start.
-    fn fill_gap(&mut self, ticket: Ticket, alone: bool) -> Filled {
+    fn fill_gap(&mut self, arm: Arm, ticket: Ticket, alone: bool) -> Filled {
         let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else {
             return Filled::Not;
         };
-        let head = *view!(self).head();
-        let (Some(map), Some(fill)) = (self.belief.tracks(), self.fill.as_deref_mut()) else {
+        let (head, idle) = (*view!(self, arm).head(), self.commands_of(arm).is_empty());
+        let map = self.belief.tracks(target.extent.start);
+        let (Some(map), Some(fill)) = (map, self.fill.as_deref_mut()) else {
             return Filled::Not;
         };
         let Some(begin) = fill
@@ -382,7 +490,7 @@ impl Scheduler {
         else {
             return Filled::Not;
         };
-        let (settings, idle) = (fill.settings, self.outstanding.is_empty());
+        let settings = fill.settings;
         let conservatism = fill.conservatism(map.spread());
         let firmware = settings.in_firmware;
         let rules = Rules {
@@ -441,9 +549,9 @@ impl Scheduler {
         }
     }
 
-    fn send_filled(&mut self, ticket: Ticket, filled: Filled, pieces: u8) -> Command {
+    fn send_filled(&mut self, arm: Arm, ticket: Ticket, filled: Filled, pieces: u8) -> Command {
         let fill = self.fill.as_mut().expect("a scan is at work");
-        fill.committed = None;
+        fill.committed.retain(|committed| committed.arm != arm);
         if !matches!(filled, Filled::Not) {
             fill.report.filled += u64::from(pieces == 0);
             fill.mark(ticket, GapUse::Filled);
@@ -455,9 +563,18 @@ impl Scheduler {
             Filled::Before(extent) => {
                 let command = self.send_new_job(extent, FillSource::Gap);
                 let fill = self.fill.as_mut().expect("a scan is at work");
-                fill.committed = Some(Committed { ticket, last: command.id, pieces: pieces + 1 });
+                let (last, pieces) = (command.id, pieces + 1);
+                fill.committed.push(Committed { arm, ticket, last, pieces });
                 command
             }
         }
+    }
+}
+
+/// The instance of the policy that decides for an arm.
+fn instance(policy: &mut Box<dyn Policy>, arm: Arm) -> &mut Box<dyn Policy> {
+    match arm {
+        Some(arm) => policy.of_arm(arm).expect("the policy decides for each arm"),
+        None => policy,
     }
 }

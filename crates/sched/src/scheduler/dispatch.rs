@@ -19,6 +19,12 @@ const PREDICTED_AGAIN: usize = 4;
 
 /// The view of a policy; borrows single fields, so that the policy itself can be borrowed too.
 macro_rules! view {
+    ($scheduler:ident, $arm:expr) => {
+        match $arm {
+            Some(arm) => $crate::scheduler::dispatch::view!($scheduler).of_arm(arm),
+            None => $crate::scheduler::dispatch::view!($scheduler),
+        }
+    };
     ($scheduler:ident) => {
         $crate::policy::View {
             now: $scheduler.now,

@@ -73,7 +73,7 @@ impl Scheduler {
         self.renew_worst_cases();
         if let Some(fill) = &mut self.fill {
             fill.predicted.clear();
-            fill.ahead = None;
+            fill.ahead.clear();
         }
         before
     }

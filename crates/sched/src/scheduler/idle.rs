@@ -182,7 +182,7 @@ impl Scheduler {
     fn turn_of_sectors(&self, at: Lba) -> Sectors {
         let largest = self.fill.as_ref().map_or(Sectors::ZERO, |fill| fill.settings.idle.largest);
         let on_drive = Lba::new(at.get().min(self.belief.capacity().get().saturating_sub(1)));
-        self.belief.tracks().map_or(largest, |map| map.track_of(on_drive).extent.len)
+        self.belief.tracks(on_drive).map_or(largest, |map| map.track_of(on_drive).extent.len)
     }
 
     /// Sends the next piece of an urgent job.

@@ -8,7 +8,7 @@ use crate::shares::{of_volume, reserving, saturated, tenant};
 use crate::tiny::{CAPACITY, TinyBelief};
 
 fn two_arms() -> TinyBelief {
-    TinyBelief { two_arms: true, ..TinyBelief::default() }
+    TinyBelief::default().with_two_arms()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use headtime_sched::{
     AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, POLICIES,
     Position, Positioning, ScanId, ScanOptions, Target, TrackMap, likely_by_estimate,
 };
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::scans::{eager, everything};
 use crate::session::{Setup, read, write};
@@ -62,7 +62,7 @@ impl Positioning for FromTheOtherEnd {
 
     headtime_sched::without_cache!();
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }

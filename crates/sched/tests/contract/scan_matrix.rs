@@ -2,17 +2,17 @@
 //! clients get the same results and scans get each sector once.
 
 use headtime_sched::{
-    Choice, FillSettings, HoldReason, POLICIES, Pace, Policy, QueueLimits, ReadAhead, ScanId,
-    ScanOptions, View,
+    Choice, Command, FillSettings, HoldReason, POLICIES, Pace, Policy, PolicyEntry, QueueLimits,
+    ReadAhead, ScanId, ScanOptions, View,
 };
-use headtime_units::{Nanos, Sectors};
+use headtime_units::{Extent, Nanos, Sectors};
 use proptest::prelude::*;
 
 use crate::drive::ServiceOrder;
 use crate::merging::Merging;
 use crate::scans::{POINT_IN_TIME, eager, everything, not_idle};
 use crate::session::{Session, Setup, flush, fua, read, request, write};
-use crate::tiny::CAPACITY;
+use crate::tiny::{CAPACITY, TinyBelief};
 
 /// A policy that holds back for a while, again and again, whatever else is possible.
 struct Refusing {
@@ -72,9 +72,13 @@ fn mixed(session: &mut Session) {
 fn under_every_policy_and_setting_each_gets_his_own() {
     for entry in POLICIES {
         for (number, settings) in settings().into_iter().enumerate() {
-            for fua in [true, false] {
-                let mut setup = Setup::with(entry.build_default()).fua(fua);
+            for (fua, two_arms) in [(true, false), (false, false), (true, true)] {
+                let policy = if two_arms { by_arm(entry.name) } else { entry.build_default() };
+                let mut setup = Setup::with(policy).fua(fua);
                 setup.belief.knows_tracks = true;
+                if two_arms {
+                    setup.belief = setup.belief.with_two_arms();
+                }
                 let mut session = setup.start();
                 session.scan(1, settings, everything(4), ScanOptions::default());
                 session.scan(2, settings, everything(1), POINT_IN_TIME);
@@ -133,6 +137,40 @@ fn the_policy_may_change_while_a_request_is_committed() {
     }
 }
 
+#[test]
+fn on_two_arms_each_request_follows_the_reads_in_the_gap_of_its_own_arm() {
+    let mut setup = Setup::with(by_arm("fcfs"));
+    setup.belief = TinyBelief { knows_tracks: true, ..setup.belief }.with_two_arms();
+    let mut session = setup.start();
+    // The drive has one arm, so that nothing ends when it is predicted.
+    let unbounded = FillSettings { max_impact: f64::INFINITY, ..not_idle(eager()) };
+    session.scan(1, unbounded, everything(1), ScanOptions::default());
+    for id in 0..40 {
+        session.accept(read(id, id * 53 % CAPACITY, 1));
+    }
+    session.run_to_end();
+    let on = |arm: u64| {
+        let half = Extent::from_numbers(arm * CAPACITY / 2, CAPACITY / 2);
+        let commands =
+            session.dispatched.iter().filter(move |sent| half.contains(sent.extent.start));
+        let of_clients = commands.clone().flat_map(|sent| sent.requests.iter().map(|id| id.0));
+        let alone = commands.filter(|sent| sent.requests.is_empty()).count();
+        (of_clients.collect::<Vec<u64>>(), alone)
+    };
+    for (arm, (of_clients, alone)) in [on(0), on(1)].into_iter().enumerate() {
+        assert!(of_clients.is_sorted(), "arm {arm}: {of_clients:?} is not the order of arrival");
+        assert!(of_clients.len() > 10 && alone > 2, "arm {arm}: {alone} reads, {of_clients:?}");
+    }
+    // While a read in a gap of one arm is at the drive, one of the other arm is sent.
+    let alone = |sent: &Command| sent.requests.is_empty();
+    let both = session.dispatched.windows(2).any(|pair| {
+        pair.iter().all(alone)
+            && (pair[0].extent.start.get() < CAPACITY / 2)
+                != (pair[1].extent.start.get() < CAPACITY / 2)
+    });
+    assert!(both, "{:?}", session.dispatched);
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     Read { start: u64, len: u64 },
@@ -152,6 +190,7 @@ enum Event {
 #[derive(Clone, Debug)]
 struct Scenario {
     policy: usize,
+    two_arms: bool,
     fua: bool,
     queue_depth: usize,
     picks: Vec<usize>,
@@ -160,11 +199,18 @@ struct Scenario {
     events: Vec<Event>,
 }
 
-fn policy(index: usize) -> Box<dyn Policy> {
-    POLICIES.get(index).map_or_else(
-        || Box::new(Merging { depth: 2 }) as Box<dyn Policy>,
-        |entry| entry.build_default(),
-    )
+fn policy(index: usize, two_arms: bool) -> Box<dyn Policy> {
+    match POLICIES.get(index) {
+        None => Box::new(Merging { depth: 2 }),
+        Some(entry) if two_arms => by_arm(entry.name),
+        Some(entry) => entry.build_default(),
+    }
+}
+
+/// A policy that decides for each of several arms by itself.
+fn by_arm(name: &str) -> Box<dyn Policy> {
+    let (entry, parameters) = PolicyEntry::parse(name).expect("a policy of the table");
+    entry.by_member(&parameters)
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -191,24 +237,31 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     let failing =
         prop_oneof![Just(vec![false]), proptest::collection::vec(prop::bool::weighted(0.2), 1..12)];
     let events = proptest::collection::vec(event(), 1..60);
-    (0..=POLICIES.len(), any::<bool>(), 1_usize..6, picks, failing, (1_u64..9, 1_u64..4), events)
-        .prop_map(|(policy, fua, queue_depth, picks, failing, grains, events)| Scenario {
+    let drive = (any::<bool>(), any::<bool>(), 1_usize..6);
+    (0..=POLICIES.len(), drive, picks, failing, (1_u64..9, 1_u64..4), events).prop_map(
+        |(policy, (fua, two_arms, queue_depth), picks, failing, grains, events)| Scenario {
             policy,
+            two_arms,
             fua,
             queue_depth,
             picks,
             failing,
             grains,
             events,
-        })
+        },
+    )
 }
 
 fn run(scenario: &Scenario) -> Session {
     let mut completed = 0;
     let failing = scenario.failing.clone();
-    let mut setup =
-        Setup::with(policy(scenario.policy)).fua(scenario.fua).queue_depth(scenario.queue_depth);
+    let mut setup = Setup::with(policy(scenario.policy, scenario.two_arms))
+        .fua(scenario.fua)
+        .queue_depth(scenario.queue_depth);
     setup.belief.knows_tracks = true;
+    if scenario.two_arms {
+        setup.belief = setup.belief.with_two_arms();
+    }
     let order = if scenario.picks.is_empty() {
         ServiceOrder::Arrival
     } else {
@@ -245,7 +298,9 @@ fn run(scenario: &Scenario) -> Session {
                 session.step();
             }
             Event::Pass { us } => session.pass(Nanos::from_us(us)),
-            Event::SetPolicy { policy: index } => session.scheduler.set_policy(policy(index)),
+            Event::SetPolicy { policy: index } => {
+                session.scheduler.set_policy(policy(index, scenario.two_arms))
+            }
             Event::SetOutstanding { commands } => {
                 session.set_limits(QueueLimits { outstanding: commands, ..QueueLimits::default() })
             }

@@ -46,8 +46,19 @@ pub(crate) struct TinyBelief {
     pub displaced: u64,
     /// The sectors that it predicts in the drive's cache.
     pub cached: Option<Extent>,
-    /// Two arms, each with half of the addresses.
-    pub two_arms: bool,
+    /// The sectors of its arm; all, if there are none.
+    pub serves: Extent,
+    /// The tracks of the second of two arms.
+    pub second: Option<Box<TinyBelief>>,
+}
+
+impl TinyBelief {
+    /// The same drive with two arms, each for half of its cylinders.
+    pub(crate) fn with_two_arms(self) -> Self {
+        let half = |first| Extent::from_numbers(first, CAPACITY / 2);
+        let second = Self { serves: half(CAPACITY / 2), ..self.clone() };
+        Self { serves: half(0), second: Some(Box::new(second)), ..self }
+    }
 }
 
 pub(crate) fn seek(cylinders: u32) -> Nanos {
@@ -137,8 +148,12 @@ impl Positioning for TinyBelief {
         self.caches_writes && op == Op::Write
     }
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
-        self.knows_tracks.then_some(self as &dyn TrackMap)
+    fn tracks(&self, served: Lba) -> Option<&dyn TrackMap> {
+        let of_arm = match &self.second {
+            Some(second) if second.serves.contains(served) => second,
+            _ => self,
+        };
+        self.knows_tracks.then_some(of_arm as &dyn TrackMap)
     }
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
@@ -178,12 +193,17 @@ impl Positioning for TinyBelief {
     }
 
     fn arms(&self) -> Arms {
-        let half = Sectors::new(CAPACITY / 2);
-        if self.two_arms { Arms::in_turn(2, half) } else { Arms::ONE }
+        let count = 1 + usize::from(self.second.is_some());
+        Arms::in_turn(count, Sectors::new(CAPACITY / count as u64))
     }
 }
 
 impl TrackMap for TinyBelief {
+    fn addresses(&self) -> Extent {
+        let all = Extent::new(Lba::new(0), self.capacity());
+        if self.serves.len.is_zero() { all } else { self.serves }
+    }
+
     fn cylinders(&self) -> u32 {
         8
     }
@@ -210,6 +230,10 @@ impl TrackMap for TinyBelief {
     fn arm_time(&self, from: Position, to: Position) -> Nanos {
         let cylinders = from.cylinder.abs_diff(to.cylinder);
         if cylinders == 0 && from.head != to.head { HEAD_SWITCH } else { seek(cylinders) }
+    }
+
+    fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
+        seek(cylinders)
     }
 
     fn angle_at(&self, at: Instant) -> Option<Angle> {

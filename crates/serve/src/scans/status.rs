@@ -130,7 +130,8 @@ pub struct ImpactFigures {
 pub struct GapFigures {
     /// Something was read.
     pub used: u64,
-    /// More than two commands are at the drive, which orders them, or several requests go as one.
+    /// More than two commands are at the drive, which orders them, several requests go as one, or
+    /// the policy decides for several arms as a whole.
     pub policy: u64,
     /// The position of the head was not known.
     pub position: u64,

@@ -198,7 +198,7 @@ impl Positioning for CellPositioning {
 
     headtime_sched::without_cache!();
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }

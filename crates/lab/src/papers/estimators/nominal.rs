@@ -20,7 +20,7 @@ use headtime_sched::{
     Positioning, Target, TrackMap, likely_by_estimate,
 };
 use headtime_sim::{DriveTruth, OraclePositioning};
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// The nominal instance as a model of one that differs from it.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl Positioning for NominalPositioning {
 
     headtime_sched::without_cache!();
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }

@@ -53,6 +53,10 @@ impl Toy {
 }
 
 impl TrackMap for Toy {
+    fn addresses(&self) -> Extent {
+        Extent::new(Lba::new(0), self.capacity())
+    }
+
     fn cylinders(&self) -> u32 {
         self.cylinders
     }
@@ -76,6 +80,10 @@ impl TrackMap for Toy {
     fn arm_time(&self, from: Position, to: Position) -> Nanos {
         let switch = if from.head == to.head { Nanos::ZERO } else { Nanos::from_us(400) };
         self.seek_lower_bound(from.cylinder.abs_diff(to.cylinder)).max(switch)
+    }
+
+    fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
+        self.seek_lower_bound(cylinders)
     }
 
     fn angle_at(&self, at: Instant) -> Option<Angle> {
@@ -147,7 +155,7 @@ impl Positioning for Toy {
 
     crate::without_cache!();
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }

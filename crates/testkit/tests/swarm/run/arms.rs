@@ -62,7 +62,7 @@ impl Positioning for TwoArms {
 
     headtime_sched::without_cache!();
 
-    fn tracks(&self) -> Option<&dyn TrackMap> {
+    fn tracks(&self, _served: Lba) -> Option<&dyn TrackMap> {
         None
     }
 }
