@@ -1,8 +1,10 @@
 //! A drive with two arms: the time of requests on each, and shares of it.
 
+use headtime_sched::ScanOptions;
 use headtime_units::Nanos;
 
 use crate::drive::ServiceOrder;
+use crate::scans::{eager, everything};
 use crate::session::{Setup, flush, read, write};
 use crate::shares::{of_volume, reserving, saturated, tenant};
 use crate::tiny::{CAPACITY, TinyBelief};
@@ -68,4 +70,21 @@ fn the_number_of_arms_changes_while_volumes_with_shares_have_requests_everywhere
         session.run_to_end();
         assert_eq!(session.finished.len(), 24, "after {steps} steps");
     }
+}
+
+/// Nothing is queued on any arm, and the scan does not take the turn of the flush.
+#[test]
+fn a_flush_of_a_volume_with_shares_is_sent_beside_a_scan() {
+    let mut setup = Setup::of("headtime");
+    setup.belief = TinyBelief { knows_tracks: true, ..two_arms() };
+    let mut session = setup.start();
+    session.scheduler.set_share(session.now, tenant(0), reserving(40.0)).expect("free");
+    session.scan(1, eager(), everything(1), ScanOptions::default());
+    for id in 0..8 {
+        session.accept(of_volume(0, flush(id)));
+        while session.finished.len() as u64 <= id {
+            assert!(session.step(), "flush {id} was not sent");
+        }
+    }
+    session.run_to_end();
 }
