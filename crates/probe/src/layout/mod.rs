@@ -71,6 +71,9 @@ pub(crate) struct LayoutResult {
     #[serde(default)]
     third_step: Option<ThirdStep>,
     pub(crate) zones: Vec<ZoneModel>,
+    /// The beginning of the last unknown range, and how often one began there.
+    #[serde(default)]
+    lost_at: (u64, u32),
     /// The numbers of sectors by which tracks ended early, the latest last.
     spares_seen: Vec<u64>,
     /// The number of slips counted, and the number of sectors that they were among.

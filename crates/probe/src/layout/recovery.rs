@@ -17,7 +17,7 @@
 //! predicted: 348 stay unknown.
 
 use super::LayoutResult;
-use super::border::{CountAt, count, middle_deviation};
+use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::groups::{on_each_track, presume_groups};
 use super::pattern::MAX_SURFACES;
 use super::track::{measure_track, rough_density, short_by};
@@ -44,6 +44,8 @@ const MIN_UNITS: u64 = 2;
 const MAX_MEASURED: usize = 4;
 /// The number of zones before whose groups a piece may have.
 const MAX_GROUPS: usize = 2;
+/// The most tracks at the beginning of a piece that may belong to what lies before (guess).
+const MAX_FOREIGN: u64 = 3;
 /// The largest difference of a track's length from its density, as a share.
 const ALIKE: f64 = 0.03;
 
@@ -109,8 +111,11 @@ fn add_unknown(layout: &mut LayoutResult, capacity: u64, model: &ZoneModel, from
     }
     let mut lost = ZoneModel::new(model.pattern, from, model.sectors_per_track);
     (lost.unknown, lost.steps) = (true, model.steps);
-    // If much is unknown already, the range is likely to be long.
-    lost.checked = FIRST_SKIP.saturating_mul(GROWTH.saturating_pow(before)).min(most);
+    let (place, times) = layout.lost_at;
+    layout.lost_at = (from, if place == from { times + 1 } else { 1 });
+    // If much is unknown already, or where it was tried before, the range is likely to be long.
+    let tried = layout.lost_at.1 - 1;
+    lost.checked = FIRST_SKIP.saturating_mul(GROWTH.saturating_pow(before + tried)).min(most);
     layout.zones.push(lost);
 }
 
@@ -141,8 +146,10 @@ pub(crate) fn resume(session: &mut Session, layout: &mut LayoutResult) -> Attemp
     match found {
         Some(mut piece) => {
             last.end_lba = Some(piece.first_lba);
-            // Tracks are counted backwards as if nothing were skipped.
-            piece.back_to = piece.groups.is_none().then_some(last.first_lba);
+            // Tracks are counted backwards as if nothing were skipped. A piece that was searched
+            // for so, and then not understood, would be found in the same place again.
+            let is_new = layout.lost_at.1 <= 1;
+            piece.back_to = (is_new && piece.groups.is_none()).then_some(last.first_lba);
             layout.zones.push(piece);
         }
         None => last.checked = further(last.checked, capacity / sectors),
@@ -394,28 +401,41 @@ fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Op
     if good == 0 {
         return Ok(None);
     }
-    let track = start - good;
-    let first_lba = mirror.track_start(track + 1).saturating_add_signed(-stepped) - sectors;
-    let mut found = begin_at(
-        piece.pattern,
-        first_lba,
-        sectors,
-        track % period,
-        piece.steps,
-        mirror.track_angle(track),
-    );
-    let first = track % period;
-    found.usual_groups = piece.usual_groups;
-    let off = middle_deviation(session, &found, first)?;
-    found.origin = part(found.origin + off);
-    for track in [0, 1, 2, 3, 4, 6, 8, 12, 16] {
-        if !out_of_reach(session, &found, first + track) {
-            is_as_predicted(session, &mut found, first + track)?;
+    let first_lba = mirror.track_start(start - good + 1).saturating_add_signed(-stepped) - sectors;
+    // The last track of what lies before may seem to continue the piece.
+    for later in 0..good.min(MAX_FOREIGN) {
+        let track = start - good + later;
+        let mut found = begin_at(
+            piece.pattern,
+            first_lba + later * sectors,
+            sectors,
+            track % period,
+            piece.steps,
+            mirror.track_angle(track),
+        );
+        let first = track % period;
+        found.usual_groups = piece.usual_groups;
+        let mut offs = Vec::new();
+        for track in [0, 1, 2, 4, 8].map(|track| first + track) {
+            if !out_of_reach(session, &found, track) {
+                offs.push(middle_deviation(session, &found, track)?);
+            }
         }
+        let off = median(&offs);
+        if offs.first().is_none_or(|first| wrap(first - off).abs() > MIN_DEVIATION) {
+            continue;
+        }
+        found.origin = part(found.origin + off);
+        for track in [0, 1, 2, 3, 4, 6, 8, 12, 16] {
+            if !out_of_reach(session, &found, first + track) {
+                is_as_predicted(session, &mut found, first + track)?;
+            }
+        }
+        found.checked = first;
+        found.back_to = Some(back_to);
+        return Ok(Some(found));
     }
-    found.checked = first;
-    found.back_to = Some(back_to);
-    Ok(Some(found))
+    Ok(None)
 }
 
 /// The ranges of addresses whose layout is unknown, as sentences.
@@ -498,6 +518,50 @@ mod tests {
             right += u64::from(begins == Some(expected));
         }
         assert!(right + 1 >= PLACES, "{right} of {PLACES}");
+    }
+
+    #[test]
+    fn what_a_piece_did_not_explain_is_left_out_when_it_is_tried_again() {
+        let profile = DriveProfile { cache: None, ..plain("cheetah10k7") };
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 1).expect("a drive"));
+        let next = bench.results.layout.zones[1].clone();
+        bench.results.layout.zones.truncate(1);
+        let mut left_out = Vec::new();
+        for searches in [true, false, false] {
+            // The piece found after the first zone is discarded each time.
+            bench.results.layout.zones.truncate(1);
+            let capacity = bench.drive.capacity;
+            add_unknown(&mut bench.results.layout, capacity, &next, next.first_lba);
+            left_out.push(bench.results.layout.zones[1].checked);
+            bench.run(1, |session, results| resume(session, &mut results.layout));
+            let piece = bench.results.layout.zones.last().expect("a piece");
+            assert!(!piece.unknown && piece.back_to.is_some() == searches, "{piece:?}");
+        }
+        assert_eq!(left_out, [FIRST_SKIP, FIRST_SKIP * GROWTH, FIRST_SKIP * GROWTH * GROWTH]);
+    }
+
+    #[test]
+    fn the_last_track_of_another_zone_does_not_begin_a_piece_though_it_seems_to_fit() {
+        let mut profile = DriveProfile { cache: None, ..plain("cheetah10k7") };
+        profile.zones[1].sectors_per_track = profile.zones[0].sectors_per_track;
+        let zones = |profile: &DriveProfile| {
+            let bench = Bench::new(DriveTruth::nominal(profile, 1).expect("a drive"));
+            bench.results.layout.zones
+        };
+        let [before, piece] = [0, 1].map(|number| zones(&profile)[number].clone());
+        let last = before.track_angle(before.track_of(piece.first_lba - 1));
+        let period = piece.pattern.period();
+        let step = piece.track_angle(period) - piece.track_angle(period - 1);
+        // A count at its end accepts as much.
+        let moved = 0.03;
+        let layout = headtime_mechanics::Layout::new(&profile).expect("a layout");
+        let origin = layout.spot(headtime_units::Lba::new(0)).angle.as_turns() - before.origin;
+        profile.zones[1].first_angle_turns = Some(part(origin + last + step + moved));
+        let mut bench = Bench::new(DriveTruth::nominal(&profile, 1).expect("a drive"));
+        let piece = bench.results.layout.zones[1].clone();
+        let back_to = piece.first_lba - piece.sectors_per_track;
+        let found = bench.run(1, |session, _| earlier(session, &piece, back_to));
+        assert_eq!(found.map(|found| found.first_lba), None);
     }
 
     #[test]
