@@ -11,7 +11,7 @@ use super::pattern::FINEST_STEP;
 use super::track_angle::{is_surely_as_predicted, is_within};
 use super::walk::{BEFORE, count_up_to, likely};
 use super::zone_model::ZoneModel;
-use super::zone_start::{LIKELY_SLIPS, out_of_reach};
+use super::zone_start::{out_of_reach, slips_matter};
 use crate::numbers::wrap;
 use crate::session::{Attempt, QUIET_TURNS, Session};
 
@@ -103,8 +103,7 @@ pub(super) fn narrow_band(
     // Two widths that differ by one are told apart by the difference of two steps.
     let allowed = surface_deviation(session, zone);
     // Slips after the last count may move tracks as far as a step does.
-    let expected = layout.slip_rate() * (period * zone.sectors_per_track) as f64;
-    let has_slips = session.drive.noise_turns() < QUIET_TURNS && expected > LIKELY_SLIPS;
+    let has_slips = slips_matter(session, layout, zone, period * zone.sectors_per_track);
     for (change, surface) in candidates {
         let (first, offset) = (change / period * period, change % period);
         let width = offset / surface;
