@@ -10,8 +10,8 @@ use super::explain::MIN_SPARES;
 use super::rows::{ThirdStep, find_rows, third_step};
 use super::track::rough_density;
 use super::track_list::{
-    LISTED, ListedPattern, ListedTrack, fit_list, listed_groups, scatter, sectors_of_revolution,
-    usual_step,
+    LISTED, ListedPattern, ListedTrack, first_change, fit_list, listed_groups, scatter,
+    sectors_of_revolution, usual_step,
 };
 use super::walk::record_skip;
 use super::zone_model::{MAX_HEADS, Pattern, Skip, UsualGroups, ZoneModel};
@@ -60,11 +60,18 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     }
     let found = fit_list(session, &tracks, zone.sectors_per_track, None);
     let allowed = told_apart(session, scatter(&tracks, found.as_ref()));
+    // The first row may end within the list. A smaller step is no deviation to a walk.
+    let is_noisy = session.drive.noise_turns() >= QUIET_TURNS;
+    let change = if is_noisy { first_change(&tracks) } else { None };
+    let row = match change {
+        Some((row, step)) if step.abs() >= 2.0 * MIN_DEVIATION => &tracks[..row],
+        _ => &tracks[..],
+    };
     apply_list(&mut zone, &tracks, found.as_ref());
     if found.is_some() {
         read_first_tracks(session, &mut zone)?;
     } else {
-        fit_to_list(layout, &mut zone, &tracks, allowed);
+        fit_to_list(layout, &mut zone, &tracks, row, allowed);
     }
     // A slip on a track that is read moves it like a step.
     let moved = MOVED_SECTORS / zone.sectors_per_track as f64;
@@ -109,15 +116,16 @@ fn apply_list(zone: &mut ZoneModel, tracks: &[ListedTrack], found: Option<&Liste
 /// The number of fits to listed tracks.
 const FITS: usize = 3;
 
-/// Fits the common step to the listed tracks that have it. What they skip is known, so slips do not
-/// distort it.
+/// Fits the common step to the listed tracks of the first row that have it. What tracks skip is
+/// known, so slips do not distort it.
 fn fit_to_list(
     layout: &mut LayoutResult,
     zone: &mut ZoneModel,
     tracks: &[ListedTrack],
+    row: &[ListedTrack],
     allowed: f64,
 ) {
-    zone.steps[0] = usual_step(tracks);
+    zone.steps[0] = usual_step(row);
     for track in tracks {
         let sectors = track.skipped(zone.sectors_per_track);
         if zone.groups.is_none() && sectors > 0 {
@@ -128,7 +136,7 @@ fn fit_to_list(
     }
     // The first fit may be good for the nearer tracks only.
     for _ in 0..FITS {
-        let lists = (zone.first_track()..).zip(tracks);
+        let lists = (zone.first_track()..).zip(row);
         // A sector slipped at a track's beginning moves the rest of it.
         let near = lists.filter(|(number, track)| {
             wrap(track.angle - zone.track_angle(*number)).abs() <= allowed

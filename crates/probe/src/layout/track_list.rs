@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LayoutResult;
 use super::explain::MIN_SPARES;
-use super::pattern::MAX_SURFACES;
+use super::pattern::{FINEST_STEP, MAX_SURFACES};
 use super::track::{measure_track, short_by};
 use super::track_angle::{readings, track_angle};
 use super::zone_model::{Pattern, SpareGroups, ZoneModel};
@@ -34,6 +34,10 @@ const MIN_CYLINDERS: usize = 4;
 /// A pattern is better than another one if its squares of residuals are so many times smaller. Of
 /// about a hundred readings, chance alone explains 10 to 20 %.
 const BETTER: f64 = 1.5;
+/// The fewest tracks on either side of a step, and the sum of squares that it has to explain, in
+/// variances of a track: chance explains some 10 by the best of a hundred places.
+const MIN_ALIKE: usize = 4;
+const SURE_SQUARES: f64 = 36.0;
 /// The variance of a reading without noise: rounding leaves about 10⁻⁶ revolutions.
 const MIN_VARIANCE: f64 = 1e-10;
 
@@ -385,6 +389,47 @@ fn fitted(
     ListedPattern { unit, numbers, steps, left }
 }
 
+/// The number of listed tracks up to the first step that differs from the common one, and by how
+/// much it does; none if one line explains the angles of all tracks. Where times are noisy, the
+/// error of the common step adds up to as much, so that both are fitted at once.
+pub(super) fn first_change(tracks: &[ListedTrack]) -> Option<(usize, f64)> {
+    let usual = usual_step(tracks);
+    let (mut found, mut reached, mut number) = (None, 0.0, 0.0);
+    let mut lines = vec![([1.0, 0.0, 0.0], 0.0)];
+    for pair in tracks.windows(2) {
+        reached += wrap(pair[1].angle - pair[0].angle - usual);
+        number += 1.0;
+        lines.push(([1.0, number, 0.0], reached));
+    }
+    // Of several changes, the one that explains most may be a later one.
+    while let Some((place, step)) = clearest_change(&mut lines) {
+        found = Some((place, step));
+        lines.truncate(place);
+    }
+    found
+}
+
+/// The place in a row of angles where a step explains most, and the step, if chance does not.
+fn clearest_change(lines: &mut [([f64; 3], f64)]) -> Option<(usize, f64)> {
+    let count = lines.len();
+    let mut fit = |place: usize| {
+        for (number, (row, _)) in lines.iter_mut().enumerate() {
+            row[2] = f64::from(u8::from(number >= place));
+        }
+        let found = min_squares(lines, [1e-9; 3]);
+        let off = |(row, value): &([f64; 3], f64)| {
+            (row.iter().zip(found).map(|(part, factor)| part * factor).sum::<f64>() - value).powi(2)
+        };
+        (lines.iter().map(off).sum::<f64>(), found[2])
+    };
+    let (plain, _) = fit(count);
+    let (place, (left, step)) = (MIN_ALIKE..(count + 1).saturating_sub(MIN_ALIKE))
+        .map(|place| (place, fit(place)))
+        .min_by(|one, other| one.1.0.total_cmp(&other.1.0))?;
+    let variance = left.max(MIN_VARIANCE) / count as f64;
+    (plain - left > SURE_SQUARES * variance && step.abs() > FINEST_STEP).then_some((place, step))
+}
+
 /// The standard deviation of a track's step from a pattern, in revolutions. It is taken from most
 /// of them, because a slipped sector moves all tracks after it.
 pub(super) fn scatter(tracks: &[ListedTrack], pattern: Option<&ListedPattern>) -> f64 {
@@ -487,6 +532,36 @@ mod tests {
                 let expected = (SpareGroups { lbas: 1_000 - spares, spares }, phase * 100);
                 assert_eq!(groups, Some(expected), "{case}");
             }
+        }
+    }
+
+    #[test]
+    fn with_noise_the_first_row_ends_at_the_step_that_no_error_of_the_common_one_explains() {
+        for seed in 1..=20 {
+            let mut random = crate::random::Random::new(seed, 0);
+            // Tracks with as much noise as a reading has at the level typical, rows of so many.
+            let mut list = |row: u64, differs: f64| -> Vec<ListedTrack> {
+                let mut angle = |number: u64| {
+                    let noise = 0.01 * (random.part() - 0.5);
+                    part(0.0534 * number as f64 + differs * (number / row) as f64 + noise)
+                };
+                (0..LISTED)
+                    .map(|number| ListedTrack {
+                        start: 100 * number,
+                        lbas: 100,
+                        reserved: 0,
+                        angle: angle(number),
+                    })
+                    .collect()
+            };
+            for row in [50, 70, 83, 120] {
+                let (place, step) = first_change(&list(row, 0.05)).expect("a step");
+                assert!(
+                    place as u64 == row && (step - 0.05).abs() < 0.01,
+                    "{seed}: {place} {step}"
+                );
+            }
+            assert_eq!(first_change(&list(LISTED, 0.05)), None, "seed {seed}");
         }
     }
 }
