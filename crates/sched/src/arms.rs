@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::command::CommandId;
 use crate::drive::{Commands, Outstanding};
-use crate::positioning::{Head, Target};
+use crate::positioning::{AccessKind, Head, Target};
 use crate::queue::{Queue, Queued};
 use crate::request::Op;
 use crate::shares::{ShareChange, Shares};
@@ -142,7 +142,8 @@ impl LastAccess {
 /// The requests, the commands, the last access and the shares of one of several arms.
 pub(crate) struct ArmState {
     pub(crate) queue: Queue,
-    /// The commands at the drive that this arm serves, also those that others serve too, as flushes.
+    /// The commands at the drive that this arm serves, also those that others serve too: all serve
+    /// a flush.
     pub(crate) commands: Commands,
     /// The shares of its time. Each tenant has the same terms for each arm; flushes have their
     /// turns, and are charged, on the first.
@@ -289,12 +290,12 @@ impl ArmStates {
     }
 
     /// The times of a command that is done at `finished`, on the first of its arms; `None` for a
-    /// single arm.
+    /// single arm. A write with [`AccessKind::CacheHit`] was taken into the cache.
     pub(crate) fn timed(
         &mut self,
         command: &Outstanding,
         finished: Instant,
-        goes_into_cache: bool,
+        kind: AccessKind,
     ) -> Option<ArmTimes> {
         if self.states.is_empty() {
             return None;
@@ -307,7 +308,7 @@ impl ArmStates {
                 overlapped: Nanos::ZERO,
             };
             state.finished = before.max(finished);
-            if !goes_into_cache {
+            if kind != AccessKind::CacheHit || command.target.op == Op::Read {
                 let since = state.busy_until.max(command.dispatched);
                 of_arm.overlapped = before.saturating_since(since);
                 state.busy_until = state.finished;

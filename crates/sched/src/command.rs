@@ -67,8 +67,8 @@ pub struct Finished {
     /// where a command served several), with that of earlier commands that failed and were sent
     /// again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
-    /// Of a drive with several arms the time before that, since the previous completion of this arm,
-    /// in which others completed commands.
+    /// The time before that, since the previous completion of this arm, in which other arms of the
+    /// drive completed commands.
     pub other_arms: Nanos,
     /// The time before these in which the drive took writes into its cache while the arm served
     /// this request; it is charged for those writes.

@@ -69,7 +69,7 @@ impl PerArm {
 
     /// Returns whether shares are of the time of each arm: on a drive whose arms have a block of
     /// addresses each, but for caps in requests or bytes a second. Of striped members, the requests
-    /// of a small share would gather on the one whose turn comes last.
+    /// of a small share would gather on the one that is not in its turn.
     fn shares_by_arm(&self, view: &View<'_>) -> bool {
         self.arms.in_blocks(view.belief.capacity()) == self.arms.count() && !view.shares.any_caps()
     }

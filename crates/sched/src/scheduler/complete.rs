@@ -50,7 +50,8 @@ impl Scheduler {
             command.overlapped = before.saturating_since(self.arm_until.max(command.dispatched));
             self.arm_until = self.last.finished;
         }
-        if let Some(times) = self.arms.timed(&command, done.finished, goes_into_cache) {
+        let kind = if cached { AccessKind::CacheHit } else { AccessKind::Media };
+        if let Some(times) = self.arms.timed(&command, done.finished, kind) {
             command.other_arms = times.disk_time.saturating_sub(disk_time);
             command.overlapped = times.overlapped;
         }

@@ -46,8 +46,8 @@ pub(crate) fn sequential(clients: u32, bytes: u64) -> StreamConfig {
 }
 
 /// Its requests are many at a time, in one run after the other.
-pub(crate) const PAGE_CACHE: &str = "{ process = { kind = 'writer', file = '1GiB', memory = '256MiB' }, \
-    size = '256KiB', think = '1ms', range = '10%..40%' }";
+pub(crate) const PAGE_CACHE: &str = "{ size = '256KiB', think = '1ms', range = '10%..40%', \
+    process = { kind = 'writer', file = '1GiB', memory = '256MiB' } }";
 
 /// The requests per second of each of these streams, as a workload file describes them.
 pub(crate) fn rates(drive: &str, streams: &[&str]) -> Vec<f64> {
