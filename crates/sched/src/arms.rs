@@ -156,13 +156,6 @@ pub(crate) struct ArmState {
     busy_until: Instant,
 }
 
-/// The disk time of a command on its arm, and the time before it in which the drive took writes for
-/// this arm into its cache.
-pub(crate) struct ArmTimes {
-    pub(crate) disk_time: Nanos,
-    pub(crate) overlapped: Nanos,
-}
-
 /// The states of several arms that are known by address; empty for one arm.
 pub(crate) struct ArmStates {
     arms: Arms,
@@ -241,6 +234,9 @@ impl ArmStates {
     }
 
     pub(crate) fn enter(&mut self, now: Instant, queued: &Queued) {
+        if self.states.is_empty() {
+            return;
+        }
         self.on_several += usize::from(self.is_on_several(queued));
         if let Some(state) = self.serving(queued) {
             state.queue.insert(queued);
@@ -249,6 +245,9 @@ impl ArmStates {
     }
 
     pub(crate) fn leave(&mut self, now: Instant, queued: &Queued) {
+        if self.states.is_empty() {
+            return;
+        }
         self.on_several -= usize::from(self.is_on_several(queued));
         if let Some(state) = self.serving(queued) {
             state.queue.remove(queued.ticket);
@@ -289,33 +288,31 @@ impl ArmStates {
         });
     }
 
-    /// The times of a command that is done at `finished`, on the first of its arms; `None` for a
-    /// single arm. A write with [`AccessKind::CacheHit`] was taken into the cache.
-    pub(crate) fn timed(
+    /// Notes in a command that is done at `finished` the times on the first of its arms, where
+    /// `disk_time` is that of the drive. A write with [`AccessKind::CacheHit`] was taken into the
+    /// cache.
+    #[inline(never)]
+    pub(crate) fn note_times(
         &mut self,
-        command: &Outstanding,
+        command: &mut Outstanding,
         finished: Instant,
         kind: AccessKind,
-    ) -> Option<ArmTimes> {
-        if self.states.is_empty() {
-            return None;
-        }
+        disk_time: Nanos,
+    ) {
+        let goes_into_cache = kind == AccessKind::CacheHit && command.target.op != Op::Read;
         let mut times = None;
         for state in self.of_command(command) {
             let before = state.finished;
-            let mut of_arm = ArmTimes {
-                disk_time: finished.saturating_since(before.max(command.dispatched)),
-                overlapped: Nanos::ZERO,
-            };
             state.finished = before.max(finished);
-            if kind != AccessKind::CacheHit || command.target.op == Op::Read {
-                let since = state.busy_until.max(command.dispatched);
-                of_arm.overlapped = before.saturating_since(since);
+            let on_arm = finished.saturating_since(before.max(command.dispatched));
+            let mut overlapped = Nanos::ZERO;
+            if !goes_into_cache {
+                overlapped = before.saturating_since(state.busy_until.max(command.dispatched));
                 state.busy_until = state.finished;
             }
-            times = times.or(Some(of_arm));
+            times = times.or(Some((on_arm.saturating_sub(disk_time), overlapped)));
         }
-        times
+        (command.other_arms, command.overlapped) = times.unwrap_or_default();
     }
 
     /// The commands at the drive have changed.

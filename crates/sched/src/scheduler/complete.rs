@@ -50,10 +50,9 @@ impl Scheduler {
             command.overlapped = before.saturating_since(self.arm_until.max(command.dispatched));
             self.arm_until = self.last.finished;
         }
-        let kind = if cached { AccessKind::CacheHit } else { AccessKind::Media };
-        if let Some(times) = self.arms.timed(&command, done.finished, kind) {
-            command.other_arms = times.disk_time.saturating_sub(disk_time);
-            command.overlapped = times.overlapped;
+        if self.arms.are_several() {
+            let kind = if cached { AccessKind::CacheHit } else { AccessKind::Media };
+            self.arms.note_times(&mut command, done.finished, kind, disk_time);
         }
 
         if self.fill.is_some() && !cached {
@@ -104,7 +103,9 @@ impl Scheduler {
         let charge = command.charges.get(place).copied();
         let positioning = || mean_positioning(&*self.belief);
         self.shares.done(self.now, queued, took, charge, positioning);
-        if let Some(shares) = self.arms.shares_of(command.target.op, queued) {
+        if self.arms.are_several()
+            && let Some(shares) = self.arms.shares_of(command.target.op, queued)
+        {
             let other_arms = command.other_arms / command.requests.len() as u64;
             let of_arm = Took { disk_time: disk_time + other_arms, ..took };
             shares.done(self.now, queued, of_arm, charge, positioning);
