@@ -86,7 +86,8 @@ fn sequential_writes_from_the_start_of_a_band_need_no_media_cache() {
     assert_eq!(drive.dirty_bands(), 0);
     let seconds = served.last().expect("96").completion.finished.as_secs_f64();
     let rate = 96.0 * 1.048_576 / seconds;
-    assert!((150.0..250.0).contains(&rate), "{rate} MB/s");
+    // 210 MB/s go to the medium, and the last third of the 96 MiB stays in the drive's cache.
+    assert!((200.0..320.0).contains(&rate), "{rate} MB/s");
     // Within a band they do.
     let within = one_by_one(&mut drive, Instant::from_ns(1 << 40), Op::Write, 1, || 8);
     assert_eq!((within.len(), drive.dirty_bands()), (1, 1));
