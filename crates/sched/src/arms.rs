@@ -393,7 +393,10 @@ impl ArmStates {
     }
 
     pub(crate) fn forget_orders(&mut self) {
-        self.states.iter_mut().for_each(|state| state.queue.forget_orders());
+        for state in &mut self.states {
+            state.queue.forget_orders();
+            state.shares.forget_orders();
+        }
     }
 }
 

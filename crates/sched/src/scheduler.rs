@@ -142,10 +142,11 @@ impl Scheduler {
         );
         let mut policy = policy;
         policy.arms(belief.arms());
-        let arms = ArmStates::of(belief.arms());
+        let mut arms = ArmStates::of(belief.arms());
         let mut shares = Shares::new();
         if policy.uses_shares() {
             shares.keep(Instant::ORIGIN, core::iter::empty(), &[]);
+            arms.change_shares(Instant::ORIGIN, &[], &[]);
         }
         Self {
             belief,
@@ -418,7 +419,7 @@ impl Scheduler {
         self.arms.forget_orders();
         self.renew_worst_cases();
         if self.policy.uses_shares() {
-            self.shares.keep(self.now, self.queue.by_arrival(), &self.flushes);
+            self.keep_shares();
         }
     }
 

@@ -33,6 +33,7 @@ impl Scheduler {
         let held: Vec<Ticket> = self.queue.by_arrival().map(|queued| queued.ticket).collect();
         self.queue.forget_orders();
         self.shares.forget_orders();
+        self.arms.forget_orders();
         for ticket in held {
             if let Some(mut queued) = self.take_from_queue(ticket) {
                 queued.target = self.belief.target(queued.target.op, queued.target.extent);

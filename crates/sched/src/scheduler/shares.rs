@@ -44,10 +44,16 @@ impl Scheduler {
         }
         self.shares.check(changes)?;
         self.advance(now);
-        self.shares.keep(now, self.queue.by_arrival(), &self.flushes);
+        self.keep_shares();
         self.shares.change(now, changes);
         self.arms.change_shares(now, changes, &self.flushes);
         Ok(())
+    }
+
+    /// Starts to track the shares of the drive, and with them those of each arm.
+    pub(super) fn keep_shares(&mut self) {
+        self.shares.keep(self.now, self.queue.by_arrival(), &self.flushes);
+        self.arms.change_shares(self.now, &[], &self.flushes);
     }
 
     /// A flush of a tenant, or a write that waits for one, does not wait any more.

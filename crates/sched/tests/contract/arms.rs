@@ -72,6 +72,23 @@ fn the_number_of_arms_changes_while_volumes_with_shares_have_requests_everywhere
     }
 }
 
+/// A policy that uses shares has them tracked before any volume has terms.
+#[test]
+fn volumes_get_shares_while_requests_that_were_charged_are_at_the_drive() {
+    for policy in ["utilization", "throughput"] {
+        let mut setup = Setup::of(policy);
+        setup.belief = two_arms();
+        let mut session = setup.start();
+        for id in 0..8 {
+            session.accept(of_volume(id as u32 % 2, read(id, id * 23, 1)));
+        }
+        session.pump();
+        assert!(!session.scheduler.outstanding().is_empty());
+        session.scheduler.set_share(session.now, tenant(0), reserving(40.0)).expect("free");
+        session.run_to_end();
+    }
+}
+
 /// Nothing is queued on any arm, and the scan does not take the turn of the flush.
 #[test]
 fn a_flush_of_a_volume_with_shares_is_sent_beside_a_scan() {
