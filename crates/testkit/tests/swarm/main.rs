@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use headtime_belief::DriveModel;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{
-    Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request,
-    RequestId, Scheduler, StreamId,
+    Accounts, Admission, BackgroundRead, Belief, Cancelled, Decision, Done, Finished, Op, Outcome,
+    PendingSectors, Policy, Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId,
 };
 use headtime_sim::SchedulerApi;
 use headtime_units::{Instant, Lba, Nanos};
 use smallvec::SmallVec;
 
 use run::Summary;
+use run::scans::Scanning;
 
 fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(DriveModel::of_profile(profile).expect("drawn profiles are valid"))
@@ -51,6 +52,10 @@ fn the_swarm_finds_no_broken_promise() {
         sum.policy_changes += summary.policy_changes;
         sum.reads_checked += summary.reads_checked;
         sum.flushes_checked += summary.flushes_checked;
+        for (sum, scanned) in sum.scanned.iter_mut().zip(summary.scanned) {
+            *sum += scanned;
+        }
+        sum.lost_by_scans += summary.lost_by_scans;
     }
     println!("{count} seeds from {first}: {sum:?}");
     // The seeds must exercise every feature.
@@ -63,6 +68,12 @@ fn the_swarm_finds_no_broken_promise() {
             sum.policy_changes,
             sum.reads_checked,
             sum.flushes_checked,
+            sum.scanned[0] * 10,
+            sum.scanned[1] * 100,
+            sum.scanned[2],
+            sum.scanned[3] * 2,
+            sum.scanned[4],
+            sum.lost_by_scans * 3,
         ] {
             assert!(tried >= count, "the seeds try too little of something: {sum:?}");
         }
@@ -88,6 +99,14 @@ enum Bug {
     ForgetsToCancel,
     /// Sends zeroes to the wrong sectors.
     ZeroesTheWrongSectors,
+    /// Reads for scans of a point in time whatever the sectors hold later.
+    ForgetsThePointInTime,
+    /// Loses one delivery to a scan in five.
+    LosesADelivery,
+    /// Delivers one read to a scan in five twice.
+    DeliversTwice,
+    /// Delivers each read to a scan one sector too early.
+    DeliversTheWrongSectors,
 }
 
 /// A scheduler with a bug.
@@ -99,6 +118,9 @@ struct Buggy {
     early: Vec<Finished>,
     reported_early: BTreeSet<RequestId>,
     reports: u64,
+    deliveries: u64,
+    /// A delivery to be repeated.
+    again: Option<BackgroundRead>,
 }
 
 impl Buggy {
@@ -110,6 +132,8 @@ impl Buggy {
             early: Vec::new(),
             reported_early: BTreeSet::new(),
             reports: 0,
+            deliveries: 0,
+            again: None,
         }
     }
 
@@ -193,6 +217,24 @@ impl SchedulerApi for Buggy {
         reports
     }
 
+    fn take_background(&mut self) -> Option<BackgroundRead> {
+        if let Some(again) = self.again.take() {
+            return Some(again);
+        }
+        let mut read = self.scheduler.take_background()?;
+        self.deliveries += 1;
+        let fifth = self.deliveries.is_multiple_of(5);
+        match self.bug {
+            Bug::LosesADelivery if fifth => return self.scheduler.take_background(),
+            Bug::DeliversTwice if fifth => self.again = Some(read),
+            Bug::DeliversTheWrongSectors => {
+                read.extent.start = Lba::new(read.extent.start.get().saturating_sub(1));
+            }
+            _ => {}
+        }
+        Some(read)
+    }
+
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         let queued = self.scheduler.queue().by_arrival().any(|queued| queued.request.id == id);
         if self.bug == Bug::ForgetsToCancel && queued {
@@ -219,6 +261,24 @@ impl SchedulerApi for Buggy {
     }
 }
 
+impl Scanning for Buggy {
+    fn scheduler(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
+    fn scan_start(
+        &mut self,
+        now: Instant,
+        id: ScanId,
+        pending: PendingSectors,
+        options: ScanOptions,
+    ) {
+        let forgets = self.bug == Bug::ForgetsThePointInTime;
+        let point_in_time = options.point_in_time && !forgets;
+        self.scheduler.scan_start(now, id, pending, ScanOptions { point_in_time, ..options });
+    }
+}
+
 #[test]
 fn the_swarm_finds_every_planted_bug() {
     for bug in [
@@ -230,6 +290,10 @@ fn the_swarm_finds_every_planted_bug() {
         Bug::ReportsTwice,
         Bug::ForgetsToCancel,
         Bug::ZeroesTheWrongSectors,
+        Bug::ForgetsThePointInTime,
+        Bug::LosesADelivery,
+        Bug::DeliversTwice,
+        Bug::DeliversTheWrongSectors,
     ] {
         let found = (0..40).find_map(|seed| {
             run::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
@@ -256,6 +320,9 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
         (Bug::NeverSendsFlushes, "is not durable"),
         (Bug::ForgetsForceUnitAccess, "force unit access"),
         (Bug::ReportsTwice, "is not held"),
+        (Bug::ForgetsThePointInTime, "should show one before"),
+        (Bug::LosesADelivery, "has not got"),
+        (Bug::DeliversTwice, "is not pending"),
     ];
     for (bug, words) in expected {
         let found = (0..40).filter_map(|seed| {

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_sched::{
-    Accounts, Cancelled, Command, CommandId, DriveTraits, Finished, Op, Outcome, Request, RequestId,
+    Accounts, BackgroundRead, Cancelled, Command, CommandId, DriveTraits, FillSource, Finished, Op,
+    Outcome, PendingSectors, Request, RequestId, ScanId, ScanOptions,
 };
-use headtime_units::{Instant, Nanos};
+use headtime_units::{Extent, Instant, Nanos};
 use headtime_workload::ClientId;
 
 use super::Summary;
 use super::contents::{SectorContents, WriteFate};
 use super::durability::DurabilityModel;
+use super::scans::ScanModel;
 use headtime_sim::{DiskTime, DriveCompletion, EngineObserver, Landing};
 
 /// The state of a run, independent of the scheduler's own.
@@ -24,6 +26,7 @@ pub(super) struct InvariantChecker {
     given_up: BTreeSet<CommandId>,
     contents: SectorContents,
     durability: DurabilityModel,
+    pub(super) scans: ScanModel,
     last_time: Instant,
     last_report: Instant,
     last_charged: Instant,
@@ -70,6 +73,7 @@ impl InvariantChecker {
             given_up: BTreeSet::new(),
             contents: SectorContents::default(),
             durability: DurabilityModel::default(),
+            scans: ScanModel::default(),
             last_time: Instant::ORIGIN,
             last_report: Instant::ORIGIN,
             last_charged: Instant::ORIGIN,
@@ -84,6 +88,22 @@ impl InvariantChecker {
     /// The first violation so far.
     pub(super) fn verdict(&self) -> Result<(), String> {
         self.violation.clone().map_or(Ok(()), Err)
+    }
+
+    /// A scan starts now.
+    pub(super) fn scan_started(
+        &mut self,
+        id: ScanId,
+        pending: &PendingSectors,
+        options: ScanOptions,
+    ) {
+        let known = options.point_in_time.then(|| self.contents.known(self.next_request()));
+        self.scans.started(id, pending, known);
+    }
+
+    /// The next request to be submitted: the engine counts them.
+    fn next_request(&self) -> RequestId {
+        RequestId(self.summary.requests)
     }
 
     /// Processes the landings since the last call.
@@ -132,19 +152,20 @@ impl InvariantChecker {
                 disk_time.total()
             ));
         }
-        if accounts.disk_time() != self.charged {
+        let (volumes, scans) = (accounts.disk_time(), accounts.background().disk_time);
+        if volumes + scans != self.charged {
             return Err(format!(
-                "volumes were charged {}, but commands cost {}",
-                accounts.disk_time(),
+                "volumes were charged {volumes} and scans {scans}, but commands cost {}",
                 self.charged
             ));
         }
-        if self.summary.cancelled == 0 && self.charged_to_requests != self.charged {
+        if self.summary.cancelled == 0 && self.charged_to_requests != volumes {
             return Err(format!(
-                "requests were charged_to_requests they cost {}, but commands cost {}",
-                self.charged_to_requests, self.charged
+                "requests reported that they cost {}, but volumes were charged {volumes}",
+                self.charged_to_requests
             ));
         }
+        self.scans.check_end()?;
         let counted: (u64, u64) = accounts
             .volumes()
             .fold((0, 0), |sum, (_, account)| (sum.0 + account.requests, sum.1 + account.errors));
@@ -187,6 +208,7 @@ impl InvariantChecker {
                 command.id.0, self.traits.queue_depth
             ));
         }
+        self.check_background(command)?;
         let mut requests = Vec::new();
         for id in &command.requests {
             let live = self.live.get(id).ok_or_else(|| {
@@ -199,8 +221,7 @@ impl InvariantChecker {
                 if !matches!(live.stage, RequestStage::Queued | RequestStage::Again) {
                     return Err(format!("request {} is sent again while {:?}", id.0, live.stage));
                 }
-                let within = request.op == Op::Flush
-                    || request.extent.intersection(command.extent) == Some(request.extent);
+                let within = request.op == Op::Flush || is_within(request.extent, command.extent);
                 if request.op != command.op || !within {
                     return Err(format!(
                         "command {} ({:?} {}) serves {request:?}",
@@ -212,6 +233,31 @@ impl InvariantChecker {
             requests.push(request);
         }
         Ok(requests)
+    }
+
+    /// Checks what a command reads for scans: sectors of its own, which no other command changes
+    /// meanwhile.
+    fn check_background(&self, command: &Command) -> Result<(), String> {
+        let changed_while_read = |read: &Command, changing: &Command| {
+            changing.op.changes_sectors()
+                && read.background.is_some_and(|extent| extent.overlaps(changing.extent))
+        };
+        let at_drive = || self.commands.values().map(|sent| &sent.command);
+        if let Some(other) = at_drive()
+            .find(|other| changed_while_read(command, other) || changed_while_read(other, command))
+        {
+            return Err(format!(
+                "{command:?} and {other:?} are at the drive together, and one changes what the \
+                    other reads for scans"
+            ));
+        }
+        match command.background {
+            Some(read) if command.op != Op::Read || !is_within(read, command.extent) => {
+                Err(format!("{command:?} does not read its sectors for scans"))
+            }
+            None if command.requests.is_empty() => Err(format!("{command:?} serves nobody")),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that no earlier conflicting request is unfinished.
@@ -309,6 +355,10 @@ impl InvariantChecker {
     }
 }
 
+fn is_within(part: Extent, whole: Extent) -> bool {
+    part.intersection(whole) == Some(part)
+}
+
 impl EngineObserver for InvariantChecker {
     fn submitted(&mut self, now: Instant, request: &Request) {
         self.tick(now);
@@ -336,6 +386,9 @@ impl EngineObserver for InvariantChecker {
         if command.op == Op::Flush {
             self.durability.flush_sent(command.id);
             self.contents.flush_sent(command.id);
+        }
+        if let Some(extent) = command.background {
+            self.contents.sent_for_scans(command.id, extent, self.next_request());
         }
         match requests {
             Ok(requests) => self.contents.dispatched(command.id, requests),
@@ -371,6 +424,23 @@ impl EngineObserver for InvariantChecker {
     fn finished(&mut self, now: Instant, finished: &Finished) {
         self.tick(now);
         let result = self.check_finished(now, finished);
+        self.check(now, result);
+    }
+
+    fn background(&mut self, now: Instant, read: &BackgroundRead) {
+        self.tick(now);
+        let delivered = self.scans.delivered(read);
+        let result = delivered.and_then(|point_in_time| match read.outcome {
+            Outcome::Success => self.contents.check_delivery(read, point_in_time),
+            Outcome::Failed(_) => Ok(()),
+        });
+        match read.outcome {
+            Outcome::Success => {
+                let source = FillSource::ALL.iter().position(|source| *source == read.source);
+                self.summary.scanned[source.expect("all are in the list")] += 1;
+            }
+            Outcome::Failed(_) => self.summary.lost_by_scans += 1,
+        }
         self.check(now, result);
     }
 

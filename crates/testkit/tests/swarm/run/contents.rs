@@ -9,9 +9,9 @@
 //! The drive must keep its own guarantees: a reported flush has moved everything to the platters
 //! that only the cache held when the flush came; a reported forced write is on the platters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use headtime_sched::{Command, CommandId, Op, Request, RequestId};
+use headtime_sched::{BackgroundRead, Command, CommandId, Op, Request, RequestId};
 use headtime_units::{Extent, Instant, Lba};
 
 use headtime_sim::{Landing, StorageLayer};
@@ -32,6 +32,20 @@ pub(super) struct SectorContents {
     seen: BTreeMap<RequestId, BTreeMap<Lba, Option<RequestId>>>,
     /// The versions that only the cache held when a flush was sent.
     to_flush: BTreeMap<CommandId, Vec<(Lba, RequestId)>>,
+    /// The sectors that each command at the drive reads for scans, and the requests known when it
+    /// was sent.
+    for_scans: BTreeMap<CommandId, (Extent, Known)>,
+    /// The versions seen by each command that reads for scans.
+    seen_for_scans: BTreeMap<CommandId, BTreeMap<Lba, Option<RequestId>>>,
+}
+
+/// The requests that change sectors, as known at some time.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// The first request submitted later.
+    before: RequestId,
+    /// Those that were over.
+    over: BTreeSet<RequestId>,
 }
 
 /// A sector in the drive's cache.
@@ -67,6 +81,17 @@ impl SectorContents {
 
     pub(super) fn dispatched(&mut self, command: CommandId, requests: Vec<Request>) {
         self.requests_at_drive.insert(command, requests);
+    }
+
+    /// A command is sent that reads `extent` for scans; `next` is as below.
+    pub(super) fn sent_for_scans(&mut self, command: CommandId, extent: Extent, next: RequestId) {
+        self.for_scans.insert(command, (extent, self.known(next)));
+    }
+
+    /// The requests known now; `next` is the next to be submitted.
+    pub(super) fn known(&self, next: RequestId) -> Known {
+        let over = self.fates.iter().filter(|(_, (_, fate))| *fate != WriteFate::Open);
+        Known { before: next, over: over.map(|(id, _)| *id).collect() }
     }
 
     /// A flush is sent to the drive.
@@ -125,19 +150,22 @@ impl SectorContents {
 
     pub(super) fn landed(&mut self, landing: &Landing) -> Result<(), String> {
         let Some(command) = landing.command else { return self.moved(landing) };
+        if let Some((extent, _)) = self.for_scans.get(&command)
+            && landing.op == Op::Read
+            && let Some(extent) = extent.intersection(landing.extent)
+        {
+            for lba in sectors(extent) {
+                let version = self.read_from(landing.layer, lba)?;
+                self.seen_for_scans.entry(command).or_default().insert(lba, version);
+            }
+        }
         for request in self.requests_at_drive.get(&command).cloned().unwrap_or_default() {
             let Some(extent) = request.extent.intersection(landing.extent) else { continue };
             for lba in sectors(extent) {
                 match (landing.op, landing.layer) {
-                    (Op::Read, StorageLayer::Media) => {
-                        let version = self.on_platters(lba);
+                    (Op::Read, layer) => {
+                        let version = self.read_from(layer, lba)?;
                         self.seen.entry(request.id).or_default().insert(lba, version);
-                    }
-                    (Op::Read, StorageLayer::Cache) => {
-                        let cached = self.cache.get(&lba).ok_or_else(|| {
-                            format!("sector {lba} was read from the cache, which never held it")
-                        })?;
-                        self.seen.entry(request.id).or_default().insert(lba, cached.version);
                     }
                     (_, StorageLayer::Media) => {
                         self.platters.entry(lba).or_default().push((request.id, landing.at))
@@ -179,6 +207,17 @@ impl SectorContents {
         Ok(())
     }
 
+    fn read_from(&self, layer: StorageLayer, lba: Lba) -> Result<Option<RequestId>, String> {
+        match layer {
+            StorageLayer::Media => Ok(self.on_platters(lba)),
+            StorageLayer::Cache => {
+                self.cache.get(&lba).map(|cached| cached.version).ok_or_else(|| {
+                    format!("sector {lba} was read from the cache, which never held it")
+                })
+            }
+        }
+    }
+
     fn on_platters(&self, lba: Lba) -> Option<RequestId> {
         self.platters.get(&lba).and_then(|versions| versions.last()).map(|(version, _)| *version)
     }
@@ -197,6 +236,61 @@ impl SectorContents {
                 .map_err(|error| format!("read {}: {error}", read.id.0))?;
         }
         Ok(())
+    }
+
+    /// Checks the versions delivered to a scan: those of the time when their command was sent, and
+    /// of the scan's point in time if it has one.
+    pub(super) fn check_delivery(
+        &self,
+        read: &BackgroundRead,
+        point_in_time: Option<&Known>,
+    ) -> Result<(), String> {
+        let (_, sent) = &self.for_scans[&read.command];
+        let seen = self.seen_for_scans.get(&read.command);
+        for lba in sectors(read.extent) {
+            let version = *seen
+                .and_then(|seen| seen.get(&lba))
+                .ok_or_else(|| format!("{read:?}: sector {lba} never came by"))?;
+            for known in [Some(sent), point_in_time].into_iter().flatten() {
+                self.check_known(lba, version, known)
+                    .map_err(|error| format!("{read:?}: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a read of `lba` may see `version` if it reads the contents of the time of
+    /// `known`: those of a request that was over then, or of one submitted before that was not.
+    fn check_known(
+        &self,
+        lba: Lba,
+        version: Option<RequestId>,
+        known: &Known,
+    ) -> Result<(), String> {
+        let earlier = self.history.get(&lba).into_iter().flatten().rev();
+        for id in earlier.filter(|id| **id < known.before) {
+            match self.fates[id] {
+                _ if version == Some(*id) => return Ok(()),
+                (Op::Discard, fate) if fate != WriteFate::Removed => return Ok(()),
+                (_, WriteFate::Done) if known.over.contains(id) => {
+                    return Err(format!(
+                        "sector {lba} shows {}, should show request {} or a later one before {}",
+                        name(version),
+                        id.0,
+                        known.before.0
+                    ));
+                }
+                _ => {}
+            }
+        }
+        match version {
+            None => Ok(()),
+            Some(_) => Err(format!(
+                "sector {lba} shows {}, should show one before {}",
+                name(version),
+                known.before.0
+            )),
+        }
     }
 
     /// Checks the final platters against all requests.

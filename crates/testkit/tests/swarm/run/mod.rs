@@ -2,11 +2,13 @@
 //! seed, each checked against the invariants.
 //!
 //! A run draws a small unusual drive, a policy with its parameters, a few streams that overlap on
-//! few sectors, and optionally shares and faults; while it runs, requests are cancelled and the
-//! policy is changed. An `InvariantChecker` checks every event against the invariants of
-//! ARCHITECTURE.md: every accepted request finishes exactly once, reads see allowed contents,
-//! flushes and forced writes are durable, overlapping requests keep their order, the drive's queue
-//! depth is respected, time never decreases, accounts add up, and everything drains in the end.
+//! few sectors, and optionally shares, scans and faults; while it runs, requests are cancelled, the
+//! policy is changed, and scans are paused and stopped. An `InvariantChecker` checks every event
+//! against the invariants of ARCHITECTURE.md: every accepted request finishes exactly once, reads
+//! see allowed contents, flushes and forced writes are durable, overlapping requests keep their
+//! order, the drive's queue depth is respected, time never decreases, accounts add up, scans get
+//! each of their sectors once, with the contents of their point in time, and everything drains in
+//! the end.
 //!
 //! A failure names its seed and the command that replays it. `crates/testkit/tests/swarm.rs` plants
 //! bugs and verifies that the swarm finds them.
@@ -16,6 +18,7 @@ mod checker;
 mod contents;
 mod durability;
 mod plan;
+pub(crate) mod scans;
 mod shares;
 
 use std::fmt;
@@ -29,11 +32,10 @@ use rand_chacha::ChaCha8Rng;
 
 use arms::TwoArms;
 use checker::InvariantChecker;
-use headtime_sim::{
-    BeliefMaker, Device, Engine, OraclePositioning, SchedulerApi, SimulatedDrive, StepOutcome,
-};
+use headtime_sim::{BeliefMaker, Device, Engine, OraclePositioning, SimulatedDrive, StepOutcome};
 use headtime_testkit::faults::{FaultPlan, FaultyDrive};
 use plan::RunPlan;
+use scans::{AtEnd, Scanning, Scans};
 
 /// The statistics of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +56,10 @@ pub(crate) struct Summary {
     pub(crate) reads_checked: u64,
     /// Flushes whose durability was checked against at least one write.
     pub(crate) flushes_checked: u64,
+    /// Reads delivered to scans whose contents were checked, in the order of [`FillSource::ALL`].
+    pub(crate) scanned: [u64; 5],
+    /// Reads for scans that failed for good.
+    pub(crate) lost_by_scans: u64,
     /// Simulated time.
     pub(crate) simulated: Nanos,
 }
@@ -94,7 +100,7 @@ pub(crate) fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, Swa
 ///
 /// # Errors
 /// The first violated invariant.
-pub(crate) fn run_one_with<F: SchedulerApi>(
+pub(crate) fn run_one_with<F: Scanning>(
     seed: u64,
     belief: BeliefMaker<'_>,
     wrap: impl FnOnce(Scheduler) -> F,
@@ -114,7 +120,7 @@ pub(crate) fn run_one_with_faults(
     run_planned(seed, belief, |scheduler| scheduler, worse)
 }
 
-fn run_planned<F: SchedulerApi>(
+fn run_planned<F: Scanning>(
     seed: u64,
     belief: BeliefMaker<'_>,
     wrap: impl FnOnce(Scheduler) -> F,
@@ -138,7 +144,7 @@ fn run_planned<F: SchedulerApi>(
     }
 }
 
-fn run_plan<F: SchedulerApi>(
+fn run_plan<F: Scanning>(
     seed: u64,
     plan: &RunPlan,
     rng: &mut ChaCha8Rng,
@@ -173,6 +179,8 @@ fn run_plan<F: SchedulerApi>(
         plan.timeout,
     );
     let mut policy_changes = 0;
+    let mut scans = Scans::draw(&plan.profile, seed);
+    let latest = plan.latest(scans.sectors());
 
     loop {
         let progress = engine.step(&mut witness).map_err(|error| error.to_string())?;
@@ -180,8 +188,13 @@ fn run_plan<F: SchedulerApi>(
         engine.scheduler.self_check();
         witness.verdict()?;
         if progress == StepOutcome::Drained {
-            break;
+            match scans.end(engine.now(), &mut engine.scheduler, &mut witness) {
+                AtEnd::Nothing => break,
+                AtEnd::Reads => engine.request_dispatch(),
+            }
+            continue;
         }
+        scans.step(engine.now(), &mut engine.scheduler, &mut witness);
         if rng.random_bool(plan.cancel_chance)
             && let Some((id, client)) = witness.random_live(rng.next_u64())
         {
@@ -193,11 +206,11 @@ fn run_plan<F: SchedulerApi>(
             engine.scheduler.set_policy(plan.another_policy(rng));
             policy_changes += 1;
         }
-        if engine.now() > plan.latest() {
+        if engine.now() > latest {
             return Err(format!(
                 "at {} requests still wait, although {} suffice for all of them one by one",
                 engine.now(),
-                plan.latest()
+                latest
             ));
         }
     }

@@ -85,12 +85,12 @@ impl RunPlan {
     }
 
     /// The time by which everything has drained unless a request starves: as if all requests came
-    /// after the last arrival and each had the worst case alone.
-    pub(super) fn latest(&self) -> Instant {
+    /// after the last arrival and each had the worst case alone, and each sector of a scan, too.
+    pub(super) fn latest(&self, scanned: u64) -> Instant {
         let each = Nanos::from_ms(MAX_ACCESS_MS)
             + self.faults.slow_by
             + self.timeout.unwrap_or(Nanos::ZERO);
-        Instant::ORIGIN + (MAX_ARRIVAL + each * 2) * (self.requests + 1)
+        Instant::ORIGIN + (MAX_ARRIVAL + each * 2) * (self.requests + scanned + 1)
     }
 }
 
