@@ -27,6 +27,7 @@
 mod account;
 mod charges;
 mod habits;
+mod min_parts;
 mod read_ahead;
 mod runs;
 mod slow_writers;
@@ -40,6 +41,7 @@ use headtime_units::{Instant, Lba, Nanos};
 pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
 use self::habits::{Habits, KNOWN, Kind, kind_of};
+use self::min_parts::MinParts;
 use self::runs::FORGOTTEN;
 pub(crate) use self::think::{Came, Think};
 use crate::destaging::Destaging;
@@ -134,6 +136,7 @@ pub(crate) struct Streams {
     /// The run of the last read that took the arm.
     arm_at: Option<RunId>,
     destaging: Destaging<Owner>,
+    min_parts: MinParts,
     /// The cost of a change to another owner, once it is known.
     change: Option<Nanos>,
     /// The time at which runs that are over are forgotten next.

@@ -215,10 +215,13 @@ impl Headtime {
         self.unhurried.observe(view);
         let unhurried = tenant.is_none() && self.unhurried.are_due();
         let tickets = match self.streams.next(view, tenant, self.best.written()) {
-            StreamTurn::Anyone => {
-                let cheapest = match unhurried {
-                    true => self.best.cheapest(view, |queued| queued.deadline.is_none()),
-                    false => self.best.cheapest_or_run(view),
+            turn @ (StreamTurn::Anyone | StreamTurn::OfVolume(_)) => {
+                let cheapest = match turn {
+                    _ if unhurried => self.best.cheapest(view, |queued| queued.deadline.is_none()),
+                    StreamTurn::OfVolume(volume) => {
+                        self.best.cheapest(view, |queued| queued.request.volume == volume)
+                    }
+                    _ => self.best.cheapest_or_run(view),
                 };
                 self.or_visit(view, tenant, cheapest)
             }

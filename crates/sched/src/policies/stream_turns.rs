@@ -73,7 +73,7 @@ use crate::policies::written::{WriteCache, Written, is_cached_write};
 use crate::policy::View;
 use crate::positioning::mean_positioning;
 use crate::queue::{Queued, Ticket};
-use crate::request::{Op, Request, RequestId, StreamId};
+use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
 use crate::shares::Tenant;
 use crate::streams::{Account, Came, Owner, RunId, Streams, Think, is_rest};
 
@@ -82,6 +82,8 @@ use crate::streams::{Account, Came, Owner, RunId, Streams, Think, is_rest};
 pub(crate) enum StreamTurn {
     /// No run is held: all requests compete.
     Anyone,
+    /// No run is held, and this volume has had less than its minimum part of the disk time.
+    OfVolume(VolumeId),
     /// This owner's, whose requests alone compete; some are eligible.
     Of(Owner),
     /// That of a short run; some of its requests are eligible.
@@ -240,7 +242,8 @@ impl StreamTurns {
         let of_run = turn.is_some_and(|turn| matches!(turn.owner, Owner::Run(_)));
         if self.streams.no_long_run_is_held() && !of_run {
             self.end(tenant, view.now);
-            return StreamTurn::Anyone;
+            let underserved = self.streams.underserved_volume(view, change);
+            return underserved.map_or(StreamTurn::Anyone, StreamTurn::OfVolume);
         }
         let mut eligible = self.streams.eligible(view);
         let time_of = |(owner, _): &(Owner, &Queued)| self.streams.account(*owner).virtual_time;

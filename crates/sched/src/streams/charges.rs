@@ -65,6 +65,9 @@ impl Streams {
             None => took,
         };
         self.gone(finished.request.id);
+        if let Some(change) = change {
+            self.min_parts.charge(finished.request.volume, time, change);
+        }
         let at_once = cached && took < DESTAGED;
         if let Some(account) = self.account_mut(owner) {
             account.charge(time);
