@@ -198,7 +198,9 @@ impl Headtime {
         let goes = |hit: &Queued| {
             view.outstanding.iter().any(needs_arm)
                 || is_cached_write(&hit.request)
-                    && (self.is_of_only_run(view, hit) || self.passes_turn_of_run(view, hit))
+                    && (self.is_of_only_run(view, hit)
+                        || self.passes_turn_of_run(view, hit)
+                        || self.has_waited_for_single_command(view, hit))
         };
         match hit.map(|hit| (Choice::one(Some(hit.ticket)), goes(hit))) {
             Some((hit, true)) => hit,

@@ -236,3 +236,16 @@ fn writes_are_not_left_to_a_drive_that_takes_one_command_at_a_time() {
     let (own, cheapest) = (rate("headtime"), rate("sptf-expected"));
     assert!(own > 0.95 * cheapest, "{own} requests/s, the cheapest first {cheapest}");
 }
+
+/// Other drives take such writes beside a command that needs the arm.
+#[test]
+fn flushes_do_not_starve_writes_in_sequence_on_a_drive_that_takes_one_command_at_a_time() {
+    let flushing = "{ clients = 2, reads = 0.5, size = '32KiB', range = '70%..72%', flush_every = \
+        1 }";
+    let writers = "{ clients = 4, reads = 0.0, size = '64KiB', run = { kind = 'geometric', mean = \
+        64.0 } }";
+    for drive in ["barracuda7200-7", "diamondmax9"] {
+        let rates = rates(drive, &[flushing, writers]);
+        assert!(rates[0] > 20.0 && rates[1] > 50.0, "{drive}: {rates:?}");
+    }
+}

@@ -107,6 +107,12 @@ impl Headtime {
             && self.turn_of_another(view, queued).is_some_and(|owner| !is_rest(owner))
     }
 
+    /// Returns whether a request has waited for a change on a drive that takes one command at a
+    /// time: there it cannot go beside another.
+    pub(super) fn has_waited_for_single_command(&self, view: &View<'_>, queued: &Queued) -> bool {
+        view.max_outstanding == 1 && queued.submitted + self.streams.change(view) <= view.now
+    }
+
     /// Returns whether the drive is to gather the writes of slow writers in its cache: between two
     /// commands it destages them, unless it has another command already.
     pub(super) fn gathers_slow_writes(&self) -> bool {
