@@ -205,3 +205,69 @@ impl Policy for PerArm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headtime_units::{Extent, Sectors};
+
+    use super::*;
+    use crate::command::Outcome;
+    use crate::request::{ClassId, Op, VolumeId};
+    use crate::table::PolicyEntry;
+
+    /// Reports as waits the disk time of all requests that have finished.
+    struct Recording(Waits);
+
+    impl Policy for Recording {
+        fn name(&self) -> &'static str {
+            "recording"
+        }
+
+        fn depth(&self, _view: &View<'_>) -> usize {
+            1
+        }
+
+        fn choose(&mut self, _view: &View<'_>) -> Choice {
+            Choice::Nothing
+        }
+
+        fn finished(&mut self, finished: &Finished) {
+            self.0.time += finished.disk_time;
+        }
+
+        fn waits(&self) -> Waits {
+            self.0
+        }
+    }
+
+    #[test]
+    fn an_instance_gets_the_time_of_its_arm_and_the_whole_that_of_the_drive() {
+        let (_, parameters) = PolicyEntry::parse("fcfs").expect("it is in the table");
+        let mut per_arm = PerArm::new(&parameters, |_| Box::new(Recording(Waits::default())));
+        per_arm.arms(Arms::in_turn(2, Sectors::new(100)));
+        per_arm.finished(&Finished {
+            request: Request {
+                id: RequestId(0),
+                volume: VolumeId(0),
+                class: ClassId(0),
+                stream: StreamId(0),
+                op: Op::Write,
+                extent: Extent::from_numbers(100, 8),
+                fua: false,
+                deadline: None,
+            },
+            submitted: Instant::ORIGIN,
+            dispatched: Instant::ORIGIN,
+            finished: Instant::ORIGIN + Nanos::from_ms(16),
+            disk_time: Nanos::from_ms(1),
+            other_arms: Nanos::from_ms(15),
+            overlapped: Nanos::ZERO,
+            forced: false,
+            outcome: Outcome::Success,
+        });
+        let time_of = |policy: &dyn Policy| policy.waits().time;
+        let by_arm = per_arm.by_arm.iter().map(|instance| time_of(&**instance));
+        assert_eq!(by_arm.collect::<Vec<_>>(), [Nanos::ZERO, Nanos::from_ms(16)]);
+        assert_eq!(time_of(&*per_arm.whole), Nanos::from_ms(1));
+    }
+}
