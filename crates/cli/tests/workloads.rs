@@ -348,8 +348,8 @@ fn the_effect_of_deadlines_is_as_the_docs_say() {
     let load = load.expect("the page has a load");
     assert!(page.contains("`headtime sim --workload FILE --seconds 60 --seed 1`"));
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let without = load.replace("deadline = \"100ms\"\n", "");
-    for (name, load) in [("without deadlines", &*without), ("with a deadline of 100 ms", load)] {
+    let without = load.replace("deadline = \"50ms\"\n", "");
+    for (name, load) in [("without deadlines", &*without), ("with a deadline of 50 ms", load)] {
         let file = folder.path().join("load.toml");
         std::fs::write(&file, load).expect("the folder is ours");
         let file = file.to_str().expect("UTF-8");
