@@ -4,8 +4,7 @@
 //! Of the requests of several volumes the cheapest is one of the volume with the most, above all
 //! where these lie close together. One that is alone elsewhere would go once it is old: a thinking
 //! client beside 32 random clients that share a fiftieth of `nearline-20tb` had 1.8 requests/s.
-//! With 12.8 it has what a quarter of the time is for, and the others have two thirds of their
-//! requests.
+//! With a quarter of the time it has 13.6, and the others have two thirds of their requests.
 //!
 //! Worked example: two volumes have requests, and one is served for 40 ms. The other then has a
 //! credit of 10 ms, and its cheapest request goes. It takes 15 ms, a quarter of which is credit,
@@ -31,7 +30,7 @@ const MAX_CREDIT: u64 = 12;
 /// The credits of the volumes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinParts {
-    /// Those with requests at the last decision, if they are several and all requests compete.
+    /// Those with requests at the last decision for which all requests competed, if several.
     waiting: Vec<VolumeId>,
     /// The minimum part of the time in which each had requests, minus what it used.
     credit_ns: BTreeMap<VolumeId, i64>,
