@@ -86,14 +86,13 @@ impl Streams {
         if cached && !run.last_was_cached {
             run.waited_for_room = Some(finished.finished);
         }
-        if let Some(habits) = self.habits.get_mut(&run.kind)
-            && follows
-            && run.account.sector_ns > 0.0
-        {
-            let transfer_ns = sectors * run.account.sector_ns;
-            let beyond_ns = (finished.arm_time().as_ns() as f64 - transfer_ns).max(0.0);
-            habits.followed = (habits.followed + 1.0).min(32.0);
-            habits.following_ns += (beyond_ns - habits.following_ns) / habits.followed;
+        if let Some(habits) = self.habits.get_mut(&run.kind) {
+            if !follows {
+                habits.follows_another();
+            } else if run.account.sector_ns > 0.0 {
+                let transfer_ns = sectors * run.account.sector_ns;
+                habits.follows((finished.arm_time().as_ns() as f64 - transfer_ns).max(0.0));
+            }
         }
         if owner != Owner::Run(id) {
             run.account.used += time;
