@@ -202,7 +202,12 @@ impl Headtime {
                         || self.passes_turn_of_run(view, hit)
                         || self.has_waited_for_single_command(view, hit))
         };
-        match hit.map(|hit| (Choice::one(Some(hit.ticket)), goes(hit))) {
+        // One command at a time shows the overhead of each.
+        let command = |hit: &Queued| match is_cached_write(&hit.request) {
+            true if view.max_outstanding == 1 => Choice::Send(with_abutting(view, hit.ticket)),
+            _ => Choice::one(Some(hit.ticket)),
+        };
+        match hit.map(|hit| (command(hit), goes(hit))) {
             Some((hit, true)) => hit,
             hit => match (self.next_in_turns(view, tenant), hit) {
                 (Choice::Nothing | Choice::Hold { .. }, Some((hit, _))) => hit,

@@ -155,6 +155,11 @@ const ROUND: Nanos = Nanos::from_ms(800);
 const ROUND_WITH_REST: Nanos = Nanos::from_ms(400);
 /// The maximum number of requests in one command (guess: what a client keeps outstanding).
 const MERGED: usize = 64;
+/// Writes that go into the drive's cache are merged as long as their transfer takes this part of a
+/// revolution: the drive destages while the next one comes, and waits for the end of a long one.
+/// Measured with page caches of 1 to 16 writers on eleven drives: up to a revolution they write
+/// half as fast, up to a quarter 5 % slower; of 4 KiB each, unmerged, a third as fast.
+const CACHED_REVOLUTION: u64 = 32;
 
 impl StreamTurns {
     /// The streams, which the caller tells of requests.
@@ -553,25 +558,37 @@ impl StreamTurns {
     }
 }
 
-/// A request and those right after it, which go as one command: each alone would cost the overhead
-/// of a command, and without a write cache a revolution.
+/// A request and those that abut it, which go as one command: each alone would cost the overhead of
+/// a command, and without a write cache a revolution. Those before it that came earlier go first:
+/// they would cost another seek later.
 pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket) -> SmallVec<[Ticket; 1]> {
-    let Some(first) = view.queue.get(chosen) else { return SmallVec::new() };
+    let Some(mut first) = view.queue.get(chosen) else { return SmallVec::new() };
+    for before in view.queue.below_lba(first.request.extent.start).take(MERGED) {
+        let abuts = before.request.extent.end() == first.request.extent.start;
+        if !abuts || !alike(before, first) || before.submitted > first.submitted {
+            break;
+        }
+        first = before;
+    }
     let after = view.queue.from_lba(first.request.extent.end());
     abutting(view, core::iter::once(first).chain(after), MERGED)
 }
 
 /// The first of the requests and those that abut, at most `most`, as long as their transfer takes
-/// no longer than a revolution.
+/// no longer than a revolution, or than a small part of it if the drive's cache takes them.
 fn abutting<'a>(
     view: &View<'_>,
     requests: impl Iterator<Item = &'a Queued>,
     most: usize,
 ) -> SmallVec<[Ticket; 1]> {
     let mut tickets = SmallVec::new();
+    let takes_into_cache = view.belief.takes_into_cache(Op::Write);
     let mut left = view.belief.revolution();
     let mut last: Option<&Queued> = None;
     for queued in requests.take(most.min(MERGED)) {
+        if last.is_none() && takes_into_cache && is_cached_write(&queued.request) {
+            left = left / CACHED_REVOLUTION;
+        }
         let follows = last.is_none_or(|last| {
             last.request.extent.end() == queued.request.extent.start
                 && alike(last, queued)

@@ -249,3 +249,26 @@ fn flushes_do_not_starve_writes_in_sequence_on_a_drive_that_takes_one_command_at
         assert!(rates[0] > 20.0 && rates[1] > 50.0, "{drive}: {rates:?}");
     }
 }
+
+/// Writes that the drive's cache takes are merged little, and the first of several that abut goes
+/// first.
+#[test]
+fn page_caches_write_as_fast_as_where_each_request_is_priced_alone() {
+    let writers = "{ clients = 4, size = '64KiB', think = '20us', process = { kind = 'writer', \
+        file = '1GiB', memory = '256MiB' } }";
+    for drive in ["ultrastar-hc570", "barracuda-2tb", "maxtor-20gb"] {
+        let rate = |policy| rates_under(policy, drive, &[writers])[0];
+        let (own, alone) = (rate("headtime"), rate("sptf-expected"));
+        assert!(own > 0.9 * alone, "{drive}: {own} requests/s, each alone {alone}");
+    }
+}
+
+/// The overhead of each command shows.
+#[test]
+fn small_writes_in_sequence_are_merged_on_a_drive_that_takes_one_command_at_a_time() {
+    let writer = "{ clients = 8, reads = 0.0, size = '4KiB', run = { kind = 'sequential' }, \
+        positions = 1 }";
+    let rate = |policy| rates_under(policy, "barracuda7200-7", &[writer])[0];
+    let (own, alone) = (rate("headtime"), rate("sptf-expected"));
+    assert!(own > 2.0 * alone, "{own} requests/s, each alone {alone}");
+}

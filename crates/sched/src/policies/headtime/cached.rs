@@ -3,6 +3,7 @@
 
 use super::{Headtime, OLDEST, tenant_of};
 use crate::drive::Outstanding;
+use crate::policies::sptf_expected::continues;
 use crate::policies::written::{WriteCache, is_cached_write};
 use crate::policy::View;
 use crate::queue::Queued;
@@ -29,7 +30,8 @@ impl Headtime {
         let in_time =
             |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
         let oldest = || view.queue.by_arrival().take(OLDEST);
-        let write = || oldest().find(|queued| self.goes_into_cache(view, queued));
+        let goes = |queued: &&Queued| self.goes_into_cache(view, queued);
+        let write = || oldest().find(goes).map(|oldest| self.next_of_run(view, oldest));
         let beside_writes = || {
             let patience = self.streams.change(view) * PATIENT_CHANGES;
             let is_late = |queued: &Queued| queued.submitted + patience <= view.now;
@@ -39,6 +41,15 @@ impl Headtime {
             .or_else(write)
             .or_else(|| self.writes_wait(view).then(beside_writes).flatten())
             .filter(in_time)
+    }
+
+    /// The write that continues the last command, if it goes into the drive's cache and came no
+    /// later than a change after the oldest that does: of the files that a page cache writes
+    /// at once, one by one costs the drive fewer seeks.
+    fn next_of_run<'a>(&self, view: &View<'a>, oldest: &'a Queued) -> &'a Queued {
+        let latest = oldest.submitted + self.streams.change(view);
+        let in_time = |next: &&Queued| next.submitted <= latest && self.goes_into_cache(view, next);
+        continues(view).filter(in_time).unwrap_or(oldest)
     }
 
     /// Returns whether a write at the drive waits for room in its cache, and reads are few: each
