@@ -40,7 +40,7 @@ use headtime_units::{Instant, Lba, Nanos};
 
 pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
-use self::habits::{Habits, KNOWN, Kind, kind_of};
+use self::habits::{Habits, Kind, kind_of};
 use self::min_parts::MinParts;
 use self::runs::FORGOTTEN;
 pub(crate) use self::think::{Came, Think};
@@ -87,6 +87,10 @@ struct Run {
     /// Its completions that no later request of it answers.
     unanswered: u32,
     requests: u32,
+    /// Its requests before the last turn or visit began.
+    before_turn: u32,
+    /// The mean number of its requests from one turn or visit to the next, of the last four or so.
+    per_turn: f64,
     stream: StreamId,
     /// The end of the run so far, and its length.
     end: Lba,
@@ -281,9 +285,9 @@ impl Streams {
         self.runs.get(&id).filter(|run| !run.is_long).map(|run| run.account.think)
     }
 
-    /// Returns whether the next request of a run costs less directly after the one before than the
-    /// cheapest request of its volume does, where a change costs `change`: on a drive that does not
-    /// read ahead it costs most of a revolution, and the cheapest of several less.
+    /// Returns whether a request of a run costs less in turns than the cheapest request of its
+    /// volume does, where a change costs `change`: in turns it shares a change with the others of
+    /// its turn, and costs most of a revolution on a drive that does not read ahead.
     pub(crate) fn saves(&mut self, view: &View<'_>, id: RunId, change: Nanos) -> bool {
         let Some(run) = self.runs.get_mut(&id) else { return true };
         let next = run.eligible(view).next().map(sector_ns);
@@ -291,10 +295,21 @@ impl Streams {
         let Some(habits) = self.habits.get_mut(&run.kind) else { return true };
         let queued = view.queue.of_volume(run.volume).take(OLDEST).count();
         let requests = queued + usize::from(run.held.is_empty());
+        let change_ns = change.as_ns() as f64;
         // Service times fall with the number of requests to this power (docs/limits.md, 1).
-        let cheapest_ns = change.as_ns() as f64 / libm::sqrt(libm::sqrt(requests.max(1) as f64));
-        habits.saves_nothing = habits.followed >= KNOWN && habits.following_ns >= cheapest_ns;
-        !habits.saves_nothing
+        habits.cheapest_ns = Some(change_ns / libm::sqrt(libm::sqrt(requests.max(1) as f64)));
+        habits.save(run.per_turn, change_ns)
+    }
+
+    /// Notes that a turn of a run begins, or a visit to it. Writes that the drive's cache takes cost
+    /// no change, and do not count.
+    pub(crate) fn turn_begins(&mut self, id: RunId) {
+        let run = self.runs.get_mut(&id).filter(|run| !run.last_was_cached);
+        let Some(run) = run else { return };
+        let requests = run.requests - core::mem::replace(&mut run.before_turn, run.requests);
+        if requests > 0 {
+            run.per_turn += (f64::from(requests) - run.per_turn) / 4.0;
+        }
     }
 
     /// Lets a run be short again, until it has used the time of two changes once more.

@@ -21,9 +21,10 @@
 //! nothing else goes while one is at the drive. While it destages writes of others for longer than
 //! a change, nothing goes in any turn but theirs: a request between would cost two seeks.
 //!
-//! *Runs that cost as much in turn* as in any order have neither turns nor visits: on a drive that
-//! does not read ahead each of their requests waits for most of a revolution, and the cheapest of
-//! several requests costs less. What a request costs directly after another of its run is measured.
+//! *Runs that cost as much in turn* as in any order have neither turns nor visits: those with few
+//! requests in each, which share a change, and on a drive that does not read ahead those whose
+//! requests wait for most of a revolution. Of several requests the cheapest costs less. What a
+//! request costs directly after another of its run, and how many a turn has, is measured.
 //!
 //! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
 //! all owners together have one turn in a round of 800 ms. It is a twelfth and 400 ms if one of
@@ -376,6 +377,7 @@ impl StreamTurns {
         let request = view.queue.get(ticket)?.request;
         let run = self.streams.run_of(request.id).filter(|_| view.arm_count() == 1)?;
         self.visits.insert(tenant, Visit { run, waits_since: None });
+        self.streams.turn_begins(run);
         Some(run)
     }
 
@@ -473,10 +475,13 @@ impl StreamTurns {
                 let rest = is_rest(*owner);
                 (!overdue(next), rest, again, start < head, start, *owner)
             });
-        let Some((owner, _)) = first else { return StreamTurn::Anyone };
-        let used = self.streams.account(*owner).used;
-        self.turns.insert(tenant, Turn { owner: *owner, used, length, waits_since: None });
-        StreamTurn::Of(*owner)
+        let Some((owner, _)) = first.copied() else { return StreamTurn::Anyone };
+        let used = self.streams.account(owner).used;
+        self.turns.insert(tenant, Turn { owner, used, length, waits_since: None });
+        if let Owner::Run(run) = owner {
+            self.streams.turn_begins(run);
+        }
+        StreamTurn::Of(owner)
     }
 
     /// Waits for the owner of the turn, if that pays.

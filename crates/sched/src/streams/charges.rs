@@ -3,6 +3,8 @@
 use headtime_units::Nanos;
 
 use super::account::{Parts, parts_of};
+use super::habits::FORGETS_FOLLOWED;
+use super::runs::PER_TURN;
 use super::think::Came;
 use super::{Owner, Run, RunId, Streams, is_rest, sector_ns};
 use crate::command::Finished;
@@ -89,6 +91,7 @@ impl Streams {
         if let Some(habits) = self.habits.get_mut(&run.kind) {
             if !follows {
                 habits.follows_another();
+                run.per_turn += (PER_TURN - run.per_turn) * (1.0 - FORGETS_FOLLOWED);
             } else if run.account.sector_ns > 0.0 {
                 let transfer_ns = sectors * run.account.sector_ns;
                 habits.follows((finished.arm_time().as_ns() as f64 - transfer_ns).max(0.0));
@@ -97,7 +100,8 @@ impl Streams {
         if owner != Owner::Run(id) {
             run.account.used += time;
         }
-        let saves = self.habits.get(&run.kind).is_none_or(|habits| !habits.saves_nothing);
+        let habits = self.habits.get(&run.kind);
+        let saves = habits.is_none_or(|habits| habits.save(run.per_turn, change.as_ns() as f64));
         if run.op == Op::Read && run.account.think.mean() >= change * RARE_CHANGES {
             self.demote(id);
             return;

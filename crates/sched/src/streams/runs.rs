@@ -20,6 +20,8 @@ const NEAR_REQUESTS: u64 = 32;
 const CANDIDATES: usize = 1024;
 /// The maximum number of runs (guess, as above).
 pub(super) const RUNS: usize = 256;
+/// The requests in a turn of a run of which nothing is known (guess: as many make a run).
+pub(super) const PER_TURN: f64 = 3.0;
 /// A run without requests for this long has ended (guess: longer than any pace of a recorder).
 pub(super) const FORGOTTEN: Nanos = Nanos::from_secs(5);
 
@@ -75,6 +77,8 @@ impl Streams {
             deadline: None,
             unanswered: 0,
             requests,
+            before_turn: requests,
+            per_turn: PER_TURN,
             stream: request.stream,
             end: start,
             length: length - len.get(),

@@ -166,6 +166,16 @@ fn runs_have_no_turns_on_a_drive_that_does_not_read_ahead_where_they_save_nothin
     assert!(headtime > 0.92 * alone, "{headtime}, each request by itself {alone}");
 }
 
+/// Writers that pause have one request in each turn, which costs a change.
+#[test]
+fn writers_with_one_request_in_each_turn_have_no_turns() {
+    let writers = "{ clients = 24, reads = 0.0, size = '16KiB', think = { kind = 'exponential', \
+        mean = '100ms' }, run = { kind = 'geometric', mean = 64.0 } }";
+    let rate = |policy| rates_under(policy, "atlas10k", &[writers])[0];
+    let (headtime, alone) = (rate("headtime"), rate("sptf-expected"));
+    assert!(headtime > 0.92 * alone, "{headtime}, each request by itself {alone}");
+}
+
 /// A recorder whose requests have deadlines, a database and a backup.
 #[test]
 fn turns_of_streams_miss_no_deadline() {
