@@ -161,6 +161,10 @@ const MERGED: usize = 64;
 /// Measured with page caches of 1 to 16 writers on eleven drives: up to a revolution they write
 /// half as fast, up to a quarter 5 % slower; of 4 KiB each, unmerged, a third as fast.
 const CACHED_REVOLUTION: u64 = 32;
+/// Other writes are merged as long as their transfer takes so many revolutions: on most drives each
+/// command costs one more. Measured with page caches of 1 to 16 writers on eight drives without
+/// write cache: up to one revolution they write 2 to 40 % less; on one, 3 % more.
+const UNCACHED_REVOLUTIONS: u64 = 4;
 
 impl StreamTurns {
     /// The streams, which the caller tells of requests.
@@ -580,7 +584,7 @@ pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket) -> SmallVec<[Ticket
 }
 
 /// The first of the requests and those that abut, at most `most`, as long as their transfer takes
-/// no longer than a revolution, or than a small part of it if the drive's cache takes them.
+/// no longer than a revolution; for writes less if the drive's cache takes them, more if not.
 fn abutting<'a>(
     view: &View<'_>,
     requests: impl Iterator<Item = &'a Queued>,
@@ -591,8 +595,11 @@ fn abutting<'a>(
     let mut left = view.belief.revolution();
     let mut last: Option<&Queued> = None;
     for queued in requests.take(most.min(MERGED)) {
-        if last.is_none() && takes_into_cache && is_cached_write(&queued.request) {
-            left = left / CACHED_REVOLUTION;
+        if last.is_none() && queued.request.op == Op::Write {
+            left = match takes_into_cache && is_cached_write(&queued.request) {
+                true => left / CACHED_REVOLUTION,
+                false => left * UNCACHED_REVOLUTIONS,
+            };
         }
         let follows = last.is_none_or(|last| {
             last.request.extent.end() == queued.request.extent.start

@@ -8,6 +8,9 @@ use super::rates::{
     PAGE_CACHE, figures_with, on_a_large_drive, rates, rates_under, rates_with, sequential,
 };
 
+const FOUR_PAGE_CACHES: &str = "{ clients = 4, size = '64KiB', think = '20us', \
+    process = { kind = 'writer', file = '1GiB', memory = '256MiB' } }";
+
 /// A write of a client that waits for each goes into the cache of the drive.
 #[test]
 fn a_writer_in_sequence_does_not_wait_for_the_turns_of_random_readers() {
@@ -254,13 +257,19 @@ fn flushes_do_not_starve_writes_in_sequence_on_a_drive_that_takes_one_command_at
 /// first.
 #[test]
 fn page_caches_write_as_fast_as_where_each_request_is_priced_alone() {
-    let writers = "{ clients = 4, size = '64KiB', think = '20us', process = { kind = 'writer', \
-        file = '1GiB', memory = '256MiB' } }";
     for drive in ["ultrastar-hc570", "barracuda-2tb", "maxtor-20gb"] {
-        let rate = |policy| rates_under(policy, drive, &[writers])[0];
+        let rate = |policy| rates_under(policy, drive, &[FOUR_PAGE_CACHES])[0];
         let (own, alone) = (rate("headtime"), rate("sptf-expected"));
         assert!(own > 0.9 * alone, "{drive}: {own} requests/s, each alone {alone}");
     }
+}
+
+/// Each command to the medium costs a revolution there, which long commands share.
+#[test]
+fn page_caches_write_as_fast_as_under_mq_deadline_on_a_drive_without_a_write_cache() {
+    let rate = |policy| rates_under(policy, "barracuda7200-7@nocache", &[FOUR_PAGE_CACHES])[0];
+    let (own, other) = (rate("headtime"), rate("mq-deadline"));
+    assert!(own > 0.9 * other, "{own} requests/s, mq-deadline {other}");
 }
 
 /// The overhead of each command shows.
