@@ -257,7 +257,7 @@ fn flushes_do_not_starve_writes_in_sequence_on_a_drive_that_takes_one_command_at
 /// first.
 #[test]
 fn page_caches_write_as_fast_as_where_each_request_is_priced_alone() {
-    for drive in ["ultrastar-hc570", "barracuda-2tb", "maxtor-20gb"] {
+    for drive in ["ultrastar-hc570", "barracuda-2tb", "maxtor-20gb", "diamondmax9"] {
         let rate = |policy| rates_under(policy, drive, &[FOUR_PAGE_CACHES])[0];
         let (own, alone) = (rate("headtime"), rate("sptf-expected"));
         assert!(own > 0.9 * alone, "{drive}: {own} requests/s, each alone {alone}");

@@ -119,9 +119,14 @@ impl Headtime {
     }
 
     /// Returns whether a request has waited for a change on a drive that takes one command at a
-    /// time: there it cannot go beside another.
+    /// time: there it cannot go beside another. In the turn of writes in bulk, all of which wait,
+    /// the cheapest goes.
     pub(super) fn has_waited_for_single_command(&self, view: &View<'_>, queued: &Queued) -> bool {
-        view.max_outstanding == 1 && queued.submitted + self.streams.change(view) <= view.now
+        let is_in_bulk =
+            || matches!(self.streams.streams().owner(&queued.request), Owner::Writes(_));
+        view.max_outstanding == 1
+            && queued.submitted + self.streams.change(view) <= view.now
+            && (self.turn_of_another(view, queued).is_some() || !is_in_bulk())
     }
 
     /// Returns whether the drive is to gather the writes of slow writers in its cache: between two
