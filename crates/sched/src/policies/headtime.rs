@@ -200,7 +200,7 @@ impl Headtime {
                 || is_cached_write(&hit.request)
                     && (self.is_of_only_run(view, hit)
                         || self.passes_turn_of_run(view, hit)
-                        || self.has_waited_for_single_command(view, hit))
+                        || self.goes_as_single_command(view, hit))
         };
         // One command at a time shows the overhead of each.
         let command = |hit: &Queued| match is_cached_write(&hit.request) {

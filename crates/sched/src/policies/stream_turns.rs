@@ -352,6 +352,14 @@ impl StreamTurns {
         account.virtual_time + cost <= other.virtual_time
     }
 
+    /// Returns whether the owner of a request has used at most half a round more than the one that
+    /// has used the least.
+    pub(crate) fn has_used_little(&self, tenant: Option<Tenant>, queued: &Queued) -> bool {
+        let used = self.streams.account(self.streams.owner(&queued.request)).virtual_time;
+        let earliest = self.earliest.get(&tenant);
+        earliest.is_some_and(|earliest| used <= earliest + ROUND_WITH_REST.as_ns() / 2)
+    }
+
     /// Returns whether a write belongs to a run whose client waits for each, and sends the next
     /// within the time of a change: the drive destages many such writes together. Not if the run
     /// has used more than its part of the time, or needs turns.

@@ -253,6 +253,21 @@ fn flushes_do_not_starve_writes_in_sequence_on_a_drive_that_takes_one_command_at
     }
 }
 
+/// Each write waits a fraction of a millisecond for the drive, not for the random request before.
+#[test]
+fn a_writer_in_sequence_has_its_part_on_a_drive_that_takes_one_command_at_a_time() {
+    let random = "{ clients = 4, think = { kind = 'exponential', mean = '1ms' }, reads = 0.7, \
+        flush_every = 2, size = '64KiB' }";
+    let writer = "{ clients = 1, reads = 0.0, size = '8KiB', run = { kind = 'sequential' }, \
+        positions = 1 }";
+    for drive in ["barracuda7200-7", "diamondmax9"] {
+        let beside = rates(drive, &[random, writer]);
+        let alone = [random, writer].map(|stream| rates(drive, &[stream])[0]);
+        let has_part = |(rate, alone): (&f64, f64)| *rate > 0.25 * alone;
+        assert!(beside.iter().zip(alone).all(has_part), "{drive}: {beside:?} of {alone:?}");
+    }
+}
+
 /// Writes that the drive's cache takes are merged little, and the first of several that abut goes
 /// first.
 #[test]

@@ -118,14 +118,16 @@ impl Headtime {
             && self.turn_of_another(view, queued).is_some_and(|owner| !is_rest(owner))
     }
 
-    /// Returns whether a request has waited for a change on a drive that takes one command at a
-    /// time: there it cannot go beside another. In the turn of writes in bulk, all of which wait,
+    /// Returns whether a request goes by itself on a drive that takes one command at a time, where
+    /// it cannot go beside another: if its owner has used about as little time as the others, and
+    /// otherwise once it has waited for a change. In the turn of writes in bulk, all of which wait,
     /// the cheapest goes.
-    pub(super) fn has_waited_for_single_command(&self, view: &View<'_>, queued: &Queued) -> bool {
+    pub(super) fn goes_as_single_command(&self, view: &View<'_>, queued: &Queued) -> bool {
+        let has_waited = || queued.submitted + self.streams.change(view) <= view.now;
         let is_in_bulk =
             || matches!(self.streams.streams().owner(&queued.request), Owner::Writes(_));
         view.max_outstanding == 1
-            && queued.submitted + self.streams.change(view) <= view.now
+            && (self.streams.has_used_little(tenant_of(view, queued), queued) || has_waited())
             && (self.turn_of_another(view, queued).is_some() || !is_in_bulk())
     }
 
