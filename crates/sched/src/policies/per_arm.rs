@@ -131,7 +131,11 @@ impl Policy for PerArm {
     }
 
     fn forces(&self, view: &View<'_>, write: &Request) -> bool {
-        self.whole.forces(view, write)
+        let by_arm = |arm: usize| {
+            let instance = self.by_arm.get(arm).filter(|_| !self.is_whole(view));
+            instance.is_some_and(|instance| instance.forces(&view.of_arm(arm), write))
+        };
+        self.whole.forces(view, write) || self.arms.arm_of(write.extent.start).is_some_and(by_arm)
     }
 
     fn uses_shares(&self) -> bool {

@@ -3,7 +3,7 @@
 use headtime_sched::{Tenant, Terms, VolumeId};
 use headtime_units::Share;
 
-use super::rates::{rates_under, rates_with};
+use super::rates::{rates, rates_under, rates_with};
 
 /// The arms share the drive's cache: one destages for the writes of both.
 #[test]
@@ -40,5 +40,18 @@ fn reserved_volumes_keep_their_runs_and_their_parts_on_both_arms() {
     let (without, with) = (rates_of(Vec::new()), rates_of(reserved));
     for (with, without) in with.iter().zip(&without) {
         assert!(*with > 0.8 * without, "{with} requests/s with half reserved, {without} without");
+    }
+}
+
+/// The random writes fill the cache that the arms share, unless they are forced to the medium.
+#[test]
+fn writes_on_one_arm_do_not_starve_those_on_the_other() {
+    let random = "{ clients = 32, reads = 0.0, size = '4KiB', range = '4%..14%' }";
+    let short_runs = "{ clients = 16, reads = 0.0, size = '32KiB', range = '87%..97%', \
+        run = { kind = 'geometric', mean = 64.0 } }";
+    let together = rates("exos-2x18", &[random, short_runs]);
+    let alone = [random, short_runs].map(|stream| rates("exos-2x18", &[stream])[0]);
+    for (together, alone) in together.iter().zip(alone) {
+        assert!(*together > 0.5 * alone, "{together} requests/s of {alone}");
     }
 }

@@ -116,7 +116,8 @@ impl Headtime {
     /// a while. If the drive had time to spare lately, half are enough, or a fifth beside few
     /// reads: turns would take longer for a burst than the drive alone. Not if requests had
     /// deadlines: they would have to wait for all that is at the drive. Nor if the drive takes one
-    /// command at a time: that would be order of arrival.
+    /// command at a time: that would be order of arrival; or has several arms: the writes for one
+    /// would take all room in its cache from those for the others.
     pub(super) fn drive_gets_all(&self, view: &View<'_>) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
         let lately =
@@ -130,6 +131,7 @@ impl Headtime {
         };
         (with_reads || written.are_all(view.now))
             && view.max_outstanding > 1
+            && view.belief.arms().in_blocks(view.belief.capacity()) <= 1
             && !written.are_forced()
             && !view.shares.any_terms()
             && view.belief.takes_into_cache(Op::Write)
@@ -155,7 +157,7 @@ impl Headtime {
 
     /// Returns whether the drive caches writes, and all requests are at random.
     pub(super) fn are_cached_at_random(&self, view: &View<'_>) -> bool {
-        // Of several arms, the instance for all decides nothing else that needs it.
+        // Of several arms that are decided for together, nothing else needs it.
         self.streams.change(view);
         let streams = self.streams.streams();
         let at_random = |queued: &Queued| {
