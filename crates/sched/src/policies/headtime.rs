@@ -14,7 +14,9 @@ use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf_expected::{SptfExpected, continues};
-use crate::policies::stream_turns::{IDLE_SHARE, StreamTurn, StreamTurns, with_abutting};
+use crate::policies::stream_turns::{
+    IDLE_SHARE, MERGED, StreamTurn, StreamTurns, merged_in_bulk, with_abutting,
+};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policies::written::{DESTAGED, is_cached_write};
 use crate::policy::{Choice, Policy, View};
@@ -204,7 +206,9 @@ impl Headtime {
         };
         // One command at a time shows the overhead of each.
         let command = |hit: &Queued| match is_cached_write(&hit.request) {
-            true if view.max_outstanding == 1 => Choice::Send(with_abutting(view, hit.ticket)),
+            true if view.max_outstanding == 1 => {
+                Choice::Send(with_abutting(view, hit.ticket, MERGED))
+            }
             _ => Choice::one(Some(hit.ticket)),
         };
         match hit.map(|hit| (command(hit), goes(hit))) {
@@ -238,9 +242,9 @@ impl Headtime {
             StreamTurn::Of(owner) => {
                 let among =
                     |queued: &Queued| self.streams.streams().owner(&queued.request) == owner;
-                match self.best.cheapest(view, among) {
-                    Some(write) if matches!(owner, Owner::Writes(_)) => with_abutting(view, write),
-                    cheapest => self.or_visit(view, tenant, cheapest),
+                match (owner, self.best.cheapest(view, among)) {
+                    (Owner::Writes(volume), Some(write)) => merged_in_bulk(view, volume, write),
+                    (_, cheapest) => self.or_visit(view, tenant, cheapest),
                 }
             }
             StreamTurn::AtDrive if self.allows_wait_at_drive(view) => {

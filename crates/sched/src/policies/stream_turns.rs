@@ -155,7 +155,7 @@ const ROUND: Nanos = Nanos::from_ms(800);
 /// The same if requests outside of runs compete.
 const ROUND_WITH_REST: Nanos = Nanos::from_ms(400);
 /// The maximum number of requests in one command (guess: what a client keeps outstanding).
-const MERGED: usize = 64;
+pub(crate) const MERGED: usize = 64;
 /// Writes that go into the drive's cache are merged as long as their transfer takes this part of a
 /// revolution: the drive destages while the next one comes, and waits for the end of a long one.
 /// Measured with page caches of 1 to 16 writers on eleven drives: up to a revolution they write
@@ -575,10 +575,21 @@ impl StreamTurns {
     }
 }
 
-/// A request and those that abut it, which go as one command: each alone would cost the overhead of
-/// a command, and without a write cache a revolution. Those before it that came earlier go first:
-/// they would cost another seek later.
-pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket) -> SmallVec<[Ticket; 1]> {
+/// A write in bulk of a volume and [those that abut it](with_abutting): no more than half of those
+/// held, because the turn ends when none is left.
+pub(crate) fn merged_in_bulk(
+    view: &View<'_>,
+    volume: VolumeId,
+    chosen: Ticket,
+) -> SmallVec<[Ticket; 1]> {
+    let held = view.queue.of_volume(volume).take(2 * MERGED).count();
+    with_abutting(view, chosen, held.div_ceil(2))
+}
+
+/// A request and those that abut it, at most `most`, which go as one command: each alone would cost
+/// the overhead of a command, and without a write cache a revolution. Those before it that came
+/// earlier go first: they would cost another seek later.
+pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket, most: usize) -> SmallVec<[Ticket; 1]> {
     let Some(mut first) = view.queue.get(chosen) else { return SmallVec::new() };
     for before in view.queue.below_lba(first.request.extent.start).take(MERGED) {
         let abuts = before.request.extent.end() == first.request.extent.start;
@@ -588,7 +599,7 @@ pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket) -> SmallVec<[Ticket
         first = before;
     }
     let after = view.queue.from_lba(first.request.extent.end());
-    abutting(view, core::iter::once(first).chain(after), MERGED)
+    abutting(view, core::iter::once(first).chain(after), most)
 }
 
 /// The first of the requests and those that abut, at most `most`, as long as their transfer takes

@@ -287,6 +287,17 @@ fn page_caches_write_as_fast_as_under_mq_deadline_on_a_drive_without_a_write_cac
     assert!(own > 0.9 * other, "{own} requests/s, mq-deadline {other}");
 }
 
+/// A command of all that it has outstanding would end its turn.
+#[test]
+fn a_writer_in_sequence_has_its_part_beside_page_caches() {
+    let writer = "{ clients = 8, reads = 0.0, size = '512KiB', run = { kind = 'sequential' }, \
+        positions = 1 }";
+    let drive = "barracuda-2tb@nocache";
+    let alone = rates(drive, &[writer])[0];
+    let beside = rates(drive, &[FOUR_PAGE_CACHES, writer])[1];
+    assert!(beside > 0.3 * alone, "{beside} requests/s of {alone}");
+}
+
 /// The overhead of each command shows.
 #[test]
 fn small_writes_in_sequence_are_merged_on_a_drive_that_takes_one_command_at_a_time() {
