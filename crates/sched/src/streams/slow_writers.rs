@@ -27,10 +27,11 @@ impl Streams {
         run.is_some_and(|run| self.is_slow_writers(run)) && self.slow_writers().is_some()
     }
 
-    /// Returns whether a run consists of writes, the next of which is not worth waiting for.
+    /// Returns whether a run consists of writes, the next of which is not worth waiting for, and
+    /// which came one by one: a page cache pauses, too, but sends many at once.
     pub(super) fn is_slow_writers(&self, run: &Run) -> bool {
         let think = &run.account.think;
         let is_slow = |change| !think.has_ended() && think.worth(change).is_none();
-        run.op == Op::Write && self.change.is_some_and(is_slow)
+        run.op == Op::Write && run.is_paced() && self.change.is_some_and(is_slow)
     }
 }

@@ -287,6 +287,19 @@ fn page_caches_write_as_fast_as_under_mq_deadline_on_a_drive_without_a_write_cac
     assert!(own > 0.9 * other, "{own} requests/s, mq-deadline {other}");
 }
 
+/// A page cache pauses between its files, as a log does, but sends many writes at once.
+#[test]
+fn page_caches_are_not_taken_for_logs() {
+    let readers = "{ clients = 2, size = '32KiB' }";
+    let log = "{ arrivals = { kind = 'poisson', rate = 12.0 }, reads = 0.0, size = '16KiB', \
+        range = '18%..28%', run = { kind = 'sequential' } }";
+    let page_caches = "{ clients = 2, size = '64KiB', think = '20us', range = '73%..75%', \
+        process = { kind = 'writer', file = '1GiB', memory = '256MiB' } }";
+    let alone = rates("savvio10k2", &[readers])[0];
+    let beside = rates("savvio10k2", &[page_caches, readers, log])[1];
+    assert!(beside > 0.4 * alone, "{beside} requests/s of {alone}");
+}
+
 /// A command of all that it has outstanding would end its turn.
 #[test]
 fn a_writer_in_sequence_has_its_part_beside_page_caches() {
