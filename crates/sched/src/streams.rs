@@ -301,8 +301,8 @@ impl Streams {
         habits.save(run.per_turn, change_ns)
     }
 
-    /// Notes that a turn of a run begins, or a visit to it. Writes that the drive's cache takes cost
-    /// no change, and do not count.
+    /// Notes that a turn of a run begins, or a visit to it. Writes that the drive's cache takes do
+    /// not count: they cost no change.
     pub(crate) fn turn_begins(&mut self, id: RunId) {
         let run = self.runs.get_mut(&id).filter(|run| !run.last_was_cached);
         let Some(run) = run else { return };

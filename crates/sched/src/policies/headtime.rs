@@ -205,10 +205,8 @@ impl Headtime {
                         || self.goes_as_single_command(view, hit))
         };
         // One command at a time shows the overhead of each.
-        let command = |hit: &Queued| match is_cached_write(&hit.request) {
-            true if view.max_outstanding == 1 => {
-                Choice::Send(with_abutting(view, hit.ticket, MERGED))
-            }
+        let command = |hit: &Queued| match view.max_outstanding {
+            1 => Choice::Send(with_abutting(view, hit.ticket, MERGED)),
             _ => Choice::one(Some(hit.ticket)),
         };
         match hit.map(|hit| (command(hit), goes(hit))) {

@@ -441,9 +441,11 @@ impl StreamTurns {
     }
 
     /// The requests of a run that go as one command, from its first by address on: no more than a
-    /// quarter of those held, because the drive needs the next while one command is served.
+    /// quarter of those held, because the drive needs the next while one command is served, unless
+    /// it takes one at a time.
     pub(crate) fn merged(&self, view: &View<'_>, run: RunId) -> SmallVec<[Ticket; 1]> {
-        abutting(view, self.streams.of_run(run, view), self.streams.held(run).div_ceil(4))
+        let parts = if view.max_outstanding == 1 { 1 } else { 4 };
+        abutting(view, self.streams.of_run(run, view), self.streams.held(run).div_ceil(parts))
     }
 
     /// The owner that is next in turn: of those at most half a turn later than the earliest, the

@@ -19,7 +19,7 @@ pub(super) struct Habits {
     /// run, and the number of these, up to 32.
     pub(super) following_ns: f64,
     pub(super) followed: f64,
-    /// What the cheapest request of the volume costs, once it is needed.
+    /// The cost of the cheapest request of the volume, once it is needed.
     pub(super) cheapest_ns: Option<f64>,
 }
 

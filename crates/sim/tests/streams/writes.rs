@@ -313,10 +313,14 @@ fn a_writer_in_sequence_has_its_part_beside_page_caches() {
 
 /// The overhead of each command shows.
 #[test]
-fn small_writes_in_sequence_are_merged_on_a_drive_that_takes_one_command_at_a_time() {
-    let writer = "{ clients = 8, reads = 0.0, size = '4KiB', run = { kind = 'sequential' }, \
-        positions = 1 }";
-    let rate = |policy| rates_under(policy, "barracuda7200-7", &[writer])[0];
-    let (own, alone) = (rate("headtime"), rate("sptf-expected"));
-    assert!(own > 2.0 * alone, "{own} requests/s, each alone {alone}");
+fn small_requests_in_sequence_are_merged_on_a_drive_that_takes_one_command_at_a_time() {
+    for reads in ["0.0", "1.0"] {
+        let stream = format!(
+            "{{ clients = 8, reads = {reads}, size = '4KiB', run = {{ kind = 'sequential' }}, \
+                positions = 1 }}"
+        );
+        let rate = |policy| rates_under(policy, "barracuda7200-7", &[&stream])[0];
+        let (own, alone) = (rate("headtime"), rate("sptf-expected"));
+        assert!(own > 2.0 * alone, "{reads}: {own} requests/s, each alone {alone}");
+    }
 }

@@ -118,7 +118,7 @@ impl Headtime {
             && self.turn_of_another(view, queued).is_some_and(|owner| !is_rest(owner))
     }
 
-    /// Returns whether a request goes by itself on a drive that takes one command at a time, where
+    /// Returns whether a request is sent alone on a drive that takes one command at a time, where
     /// it cannot go beside another: if its owner has used about as little time as the others, and
     /// otherwise once it has waited for a change. In the turn of writes in bulk, all of which wait,
     /// the cheapest goes.
