@@ -204,10 +204,16 @@ impl Headtime {
                         || self.passes_turn_of_run(view, hit)
                         || self.goes_as_single_command(view, hit))
         };
+        let in_time = |tickets: &SmallVec<[Ticket; 1]>| {
+            let target = target_of(view, tickets);
+            target.is_some_and(|target| self.allows(view, view.now, Some((tickets, &target))))
+        };
         // One command at a time shows the overhead of each.
-        let command = |hit: &Queued| match view.max_outstanding {
-            1 => Choice::Send(with_abutting(view, hit.ticket, MERGED)),
-            _ => Choice::one(Some(hit.ticket)),
+        let command = |hit: &Queued| {
+            let merged =
+                (view.max_outstanding == 1).then(|| with_abutting(view, hit.ticket, MERGED));
+            let merged = merged.filter(in_time).map(Choice::Send);
+            merged.unwrap_or(Choice::one(Some(hit.ticket)))
         };
         match hit.map(|hit| (command(hit), goes(hit))) {
             Some((hit, true)) => hit,
