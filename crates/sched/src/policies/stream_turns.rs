@@ -163,7 +163,7 @@ pub(crate) const MERGED: usize = 64;
 const CACHED_REVOLUTION: u64 = 32;
 /// Other writes are merged as long as their transfer takes so many revolutions: on most drives each
 /// command costs one more. Measured with page caches of 1 to 16 writers on eight drives without
-/// write cache: up to one revolution they write 2 to 40 % less; on one, 3 % more.
+/// write cache: merged up to one revolution, they write up to 40 % less, and on one drive 3 % more.
 const UNCACHED_REVOLUTIONS: u64 = 4;
 
 impl StreamTurns {

@@ -118,10 +118,10 @@ impl Headtime {
             && self.turn_of_another(view, queued).is_some_and(|owner| !is_rest(owner))
     }
 
-    /// Returns whether a request is sent alone on a drive that takes one command at a time, where
-    /// it cannot go beside another: if its owner has used about as little time as the others, and
-    /// otherwise once it has waited for a change. In the turn of writes in bulk, all of which wait,
-    /// the cheapest goes.
+    /// Returns whether a write into the cache is the next command of a drive that takes one at a
+    /// time, where it cannot be sent beside another: if its owner has used little more time than
+    /// the others, and otherwise once it has waited for a change. In the turn of writes in bulk,
+    /// all of which wait, the cheapest goes.
     pub(super) fn goes_as_single_command(&self, view: &View<'_>, queued: &Queued) -> bool {
         let has_waited = || queued.submitted + self.streams.change(view) <= view.now;
         let is_in_bulk =

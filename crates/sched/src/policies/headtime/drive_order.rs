@@ -116,8 +116,8 @@ impl Headtime {
     /// a while. If the drive had time to spare lately, half are enough, or a fifth beside few
     /// reads: turns would take longer for a burst than the drive alone. Not if requests had
     /// deadlines: they would have to wait for all that is at the drive. Nor if the drive takes one
-    /// command at a time: that would be order of arrival; or has several arms: the writes for one
-    /// would take all room in its cache from those for the others.
+    /// command at a time: that would be order of arrival. Nor if it has several arms: the writes
+    /// for one would take all room in its cache from those for the others.
     pub(super) fn drive_gets_all(&self, view: &View<'_>) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
         let lately =
