@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
-use self::drive_order::OrderTrials;
+use self::drive_order::BETTER;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
@@ -17,6 +17,7 @@ use crate::policies::sptf_expected::{SptfExpected, continues};
 use crate::policies::stream_turns::{
     IDLE_SHARE, MERGED, StreamTurn, StreamTurns, merged_in_bulk, with_abutting,
 };
+use crate::policies::trials::Trials;
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policies::written::{DESTAGED, is_cached_write};
 use crate::policy::{Choice, Policy, View};
@@ -81,7 +82,7 @@ struct Headtime {
     streams: StreamTurns,
     mean_response: MeanResponse,
     unhurried: Unhurried,
-    orders: OrderTrials,
+    orders: Trials,
     /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
     had_deadline: Option<Instant>,
@@ -178,7 +179,7 @@ impl Headtime {
             streams: StreamTurns::default(),
             mean_response: MeanResponse::default(),
             unhurried: Unhurried::default(),
-            orders: OrderTrials::default(),
+            orders: Trials::new(BETTER, Nanos::ZERO),
             had_time: None,
             had_deadline: None,
             last_read: None,
@@ -199,6 +200,7 @@ impl Headtime {
         };
         let goes = |hit: &Queued| {
             view.outstanding.iter().any(needs_arm)
+                || hit.request.op == Op::Read && self.best.written().take_turns()
                 || is_cached_write(&hit.request)
                     && (self.is_of_only_run(view, hit)
                         || self.passes_turn_of_run(view, hit)
@@ -396,6 +398,10 @@ impl Policy for Headtime {
         }
         if view.queue.with_deadline().next().is_some() {
             self.had_deadline = Some(view.now);
+        }
+        match self.tries_turns_of_writers(view) {
+            true => self.best.written().try_turns(view.now),
+            false => self.best.written().try_no_turns(),
         }
         let mean_response = match self.streams.streams().any_run() {
             true => self.mean_response.get(),

@@ -9,6 +9,7 @@ mod pairs;
 pub(crate) mod per_arm;
 mod period;
 mod stream_turns;
+mod trials;
 mod turns;
 pub(crate) mod written;
 

@@ -229,6 +229,7 @@ impl StreamTurns {
         let earliest = self.earliest.get(&tenant).copied().unwrap_or_default();
         let passes = |streams: &Streams, run| {
             written.cache(view) == WriteCache::HasRoom
+                && !written.take_turns()
                 && streams.writes_within(run, change)
                 && !needs_turns(streams, run, written, view.now)
                 && !is_ahead(streams, run, earliest)
@@ -242,6 +243,7 @@ impl StreamTurns {
             Owner::Writes(_) | Owner::Rest(_) => false,
         };
         if let Some(Turn { owner: Owner::Run(run), .. }) = self.turns.get(&tenant).copied()
+            && !written.take_turns()
             && !self.streams.saves(view, run, change)
         {
             self.streams.demote(run);

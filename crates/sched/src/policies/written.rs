@@ -14,6 +14,7 @@ use core::cell::Cell;
 use headtime_units::{Instant, Nanos};
 
 use crate::command::{Finished, Outcome};
+use crate::policies::trials::Trials;
 use crate::policy::View;
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request};
@@ -51,6 +52,20 @@ pub(crate) struct Written {
     fua_time: Mean,
     /// Writes go until none is left.
     writes_go: Cell<bool>,
+    turns: TurnTrials,
+}
+
+/// Trials of turns of writers in sequence.
+struct TurnTrials {
+    trials: Trials,
+    /// True if they apply to the writes held.
+    tried: Cell<bool>,
+}
+
+impl Default for TurnTrials {
+    fn default() -> Self {
+        Self { trials: Trials::new(TURNS_BETTER, TURN_TRIAL), tried: Cell::new(false) }
+    }
 }
 
 /// The mean of the last values.
@@ -112,9 +127,42 @@ impl Written {
         !read_lately && !self.were_flushed(now)
     }
 
+    /// Returns whether trials may show that writers in sequence have to take turns: there are not
+    /// many reads, which have turns anyway, and no flush has finished for a second.
+    pub(crate) fn may_take_turns(&self, now: Instant) -> bool {
+        !self.are_beside_many_reads(now) && !self.were_flushed(now)
+    }
+
+    /// Notes that all writes held are of runs whose turns are tried.
+    pub(crate) fn try_turns(&self, now: Instant) {
+        self.turns.tried.set(true);
+        self.turns.trials.by_drive(now);
+    }
+
+    /// Notes that turns of the writes held are not tried.
+    pub(crate) fn try_no_turns(&self) {
+        self.turns.tried.set(false);
+    }
+
+    /// Returns whether turns of writers in sequence are tried.
+    pub(crate) fn tries_turns(&self) -> bool {
+        self.turns.tried.get()
+    }
+
+    /// Returns whether writers in sequence take turns.
+    pub(crate) fn take_turns(&self) -> bool {
+        self.tries_turns() && self.turns.trials.are_by_policy()
+    }
+
     /// Returns whether reads are few, and no flush has finished for a second.
     pub(crate) fn are_beside_few_reads(&self, now: Instant) -> bool {
         self.reads_per_second(now) <= FEW_READS && !self.were_flushed(now)
+    }
+
+    /// The reads of about the last second as a multiple of the largest number that is few, at least
+    /// one.
+    pub(crate) fn times_few_reads(&self, now: Instant) -> u64 {
+        libm::ceil(self.reads_per_second(now) / FEW_READS).max(1.0) as u64
     }
 
     /// Returns whether reads are so many that they lose less by turns of writes in sequence than by
@@ -214,6 +262,11 @@ impl Written {
         if finished.outcome != Outcome::Success {
             return;
         }
+        // While the cache has room, all cost little.
+        match self.turns.trials.are_by_policy() || self.wait_for_room() {
+            true => self.turns.trials.finished(finished),
+            false => self.turns.trials.again(),
+        }
         let is_write = f64::from(u8::from(finished.request.op == Op::Write));
         self.share_of_writes += (is_write - self.share_of_writes) / 64.0;
         let time = finished.arm_time().as_ns() as f64;
@@ -267,6 +320,11 @@ const FEW_READS: f64 = 10.0;
 /// Measured on `nearline-20tb` beside four writers in sequence: with 20 reads/s the 99th percentile
 /// is 160 ms without turns of the writers and 410 ms with them, with 40 reads/s 840 and 530 ms.
 const MANY_READS: f64 = 40.0;
+/// Writers in sequence take turns if each write costs less than this part then (guess: the others
+/// wait longer).
+const TURNS_BETTER: f64 = 0.95;
+/// The time of a trial of turns: more than two rounds of them.
+const TURN_TRIAL: Nanos = Nanos::from_secs(2);
 /// The number of values in a mean.
 const MEAN_OF: u32 = 64;
 /// Force unit access is slow that takes so many times as long as a read (guess: writes at random

@@ -324,3 +324,43 @@ fn small_requests_in_sequence_are_merged_on_a_drive_that_takes_one_command_at_a_
         assert!(own > 2.0 * alone, "{reads}: {own} requests/s, each alone {alone}");
     }
 }
+
+/// Small drives destage one after the other what all of them write in a moment.
+#[test]
+fn writers_in_sequence_take_turns_where_that_costs_less() {
+    let writers = "{ clients = 4, reads = 0.0, size = '32KiB', run = { kind = 'sequential' }, \
+        positions = 4 }";
+    let reader = "{ arrivals = { kind = 'poisson', rate = 6.0 }, size = '8KiB' }";
+    for drive in ["maxtor-20gb", "barracuda7200-7", "cheetah10k7"] {
+        let rate = |policy| rates_under(policy, drive, &[writers])[0];
+        let (own, other) = (rate("headtime"), rate("mq-deadline"));
+        assert!(own > 0.9 * other, "{drive}: {own} requests/s, mq-deadline {other}");
+        let figures = |policy| figures_with(Vec::new(), policy, drive, &[writers, reader]);
+        let (own, other) = (figures("headtime"), figures("mq-deadline"));
+        assert!(own[0].iops > 0.7 * other[0].iops, "{drive}: {own:?}, mq-deadline {other:?}");
+        assert!(own[1].response_ms.p99 < 150.0, "{drive}: {own:?}");
+    }
+}
+
+/// In turns each of them would wait for its client.
+#[test]
+fn small_writes_in_sequence_go_to_the_drive_as_they_come() {
+    let writers = "{ clients = 16, reads = 0.0, size = '4KiB', run = { kind = 'sequential' }, \
+        positions = 16 }";
+    let reader = "{ arrivals = { kind = 'poisson', rate = 20.0 }, size = '8KiB' }";
+    for streams in [&[writers][..], &[writers, reader]] {
+        let rate = |policy| rates_under(policy, "savvio10k2", streams)[0];
+        let (own, other) = (rate("headtime"), rate("mq-deadline"));
+        assert!(own > 0.8 * other, "{own} requests/s, mq-deadline {other}");
+    }
+}
+
+/// They go before the turns of writers end.
+#[test]
+fn reads_at_times_do_not_wait_for_a_round_of_writers_in_sequence() {
+    let writers = "{ clients = 16, reads = 0.0, size = '32KiB', run = { kind = 'sequential' }, \
+        positions = 16 }";
+    let reader = "{ arrivals = { kind = 'poisson', rate = 20.0 }, size = '8KiB' }";
+    let figures = figures_with(Vec::new(), "headtime", "barracuda-2tb", &[writers, reader]);
+    assert!(figures[1].response_ms.p99 < 400.0, "{figures:?}");
+}
