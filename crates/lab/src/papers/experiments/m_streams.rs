@@ -5,6 +5,8 @@
 //! compares with "the best other" takes the policy that is best in that very case, another one in
 //! each.
 
+use core::ops::Range;
+
 use headtime_console::Failure;
 use headtime_sched::{DEFAULT_POLICY, POLICIES};
 use headtime_workload::BUILTINS;
@@ -189,21 +191,28 @@ fn loads(scale: f64) -> Result<Vec<Load>, ExperimentError> {
     add(Kind::Quarters, name, WorkloadChoice::of_text(name, &text))?;
     for size in SIZES {
         for depth in DEPTHS {
-            let stream = |name: String, reads: f64| {
+            let stream = |name: String, reads: f64, range: Range<f64>| {
+                let Range { start, end } = range;
                 format!(
                     "[[stream]]\nname = \"{name}\"\nclients = {depth}\nsize = \"{size}\"\nreads = \
-                        {reads:?}\npositions = 1\nrun = \"sequential\"\n"
+                        {reads:?}\nrange = \"{start}%..{end}%\"\npositions = 1\nrun = \
+                        \"sequential\"\n"
                 )
             };
             for readers in READERS {
-                let streams = (1..=readers).map(|reader| stream(format!("reader-{reader}"), 1.0));
-                let text: String = streams.collect();
+                let part = 100.0 / readers as f64;
+                let text: String = (0..readers)
+                    .map(|reader| {
+                        let start = part * reader as f64;
+                        stream(format!("reader-{}", reader + 1), 1.0, start..start + part)
+                    })
+                    .collect();
                 let plural = if readers == 1 { "" } else { "s" };
                 let name = format!("{readers} reader{plural} of {size} at depth {depth}");
                 add(Kind::Readers(readers), &name, WorkloadChoice::of_text(&name, &text))?;
             }
             let name = format!("1 writer of {size} at depth {depth}");
-            let text = stream("writer".to_string(), 0.0);
+            let text = stream("writer".to_string(), 0.0, 0.0..100.0);
             add(Kind::Writer, &name, WorkloadChoice::of_text(&name, &text))?;
         }
     }
