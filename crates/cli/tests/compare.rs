@@ -505,6 +505,32 @@ fn progress_is_measured_against_each_stream_alone_and_tails_at_equal_load() {
     assert!(page.contains("at equal load") && page.contains("progress of streams"));
 }
 
+/// Two readers in sequence, each in its half of the drive: 2,000 requests are less than a turn.
+#[test]
+fn runs_of_the_same_time_tell_of_turns_what_runs_of_few_requests_do_not() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let readers = [0, 50].map(|start| {
+        format!(
+            "[[stream]]\nname = \"from-{start}\"\nclients = 1\nsize = \"64KiB\"\nrange = \
+                \"{start}%..{}%\"\nrun = \"sequential\"\n",
+            start + 50
+        )
+    });
+    std::fs::write(folder.path().join("readers.toml"), readers.concat()).expect("it is ours");
+    let slowest = |length: [&str; 2], out: &str| -> f64 {
+        let plan = ["--policies", "headtime", "--workloads", "readers.toml", "--out", out];
+        done(folder.path(), &[&plan[..], &length].concat());
+        let lines = lines(folder.path().join(out).join("results.csv"));
+        let of_streams = lines.iter().filter(|line| line["stream"] != "total");
+        of_streams.map(|line| line["progress"].parse().unwrap_or(0.0)).fold(1.0, f64::min)
+    };
+    assert!(slowest(["--requests", "300"], "requests") < 0.2);
+    assert!(slowest(["--seconds", "10"], "seconds") > 0.4);
+    let seconds = lines(folder.path().join("seconds/results.csv"));
+    let window: f64 = seconds[0]["simulated_seconds"].parse().expect("it is a number");
+    assert!((window - 10.0).abs() < 0.01 && seconds[0]["ended"] == "full", "{:?}", seconds[0]);
+}
+
 #[test]
 fn terms_scans_and_tunables_reach_every_policy() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -752,6 +778,8 @@ fn nonsense_is_refused_with_its_place_and_a_remedy_before_anything_runs() {
             "nothing is left to compare: policy sptf-oracle is an oracle of one arm",
         ),
         (&["--scale", "0"], 2, "such as 0.1"),
+        (&["--seconds", "0"], 2, "--seconds: seconds 0 is not from 0.01 to 10000000"),
+        (&["--seconds", "5", "--warmup", "9"], 2, "'--seconds <S>' cannot be used with"),
         (&["--threads", "0"], 2, "--threads"),
         (&["--out", "file/below"], 1, "file/below; choose another with --out"),
     ];

@@ -33,8 +33,8 @@ use headtime_console::stop::Stop;
 )]
 pub struct CompareArguments {
     /// TOML file with any of: policies, models, drives, workloads, depths, baseline, seed,
-    /// replicas, requests, warmup, noise, outstanding, queue_limit, set, remap, replay, time_scale;
-    /// options override it
+    /// replicas, requests, seconds, warmup, noise, outstanding, queue_limit, set, remap, replay,
+    /// time_scale; options override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Policies as NAME:parameter=value,…, or all; oracles are marked [default: fcfs and the
@@ -68,10 +68,14 @@ pub struct CompareArguments {
     /// Requests measured in each run [default: 20000]
     #[arg(long, value_name = "N")]
     pub requests: Option<u64>,
+    /// Simulated seconds measured in each run, after a tenth of them, instead of requests: streams
+    /// of different rates are compared over the same time
+    #[arg(long, value_name = "S", conflicts_with_all = ["requests", "warmup"])]
+    pub seconds: Option<f64>,
     /// Requests before those [default: a tenth of them, at least two for each client]
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
-    /// Run this share of the requests: 0.1 is faster and less precise
+    /// Run this share of the requests or seconds: 0.1 is faster and less precise
     #[arg(long, value_name = "SHARE", value_parser = scale)]
     pub scale: Option<f64>,
     /// Level of noise: how far the drives differ from their profiles and vary [default: typical]
@@ -188,6 +192,15 @@ pub fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
     number("--queue-limit", arguments.queue_limit, &mut spec.queue_limit);
     let given = |flag: &str, found: Option<u64>| found.map(|found| Located::new(found, flag));
     spec.warmup = given("--warmup", arguments.warmup).or(spec.warmup);
+    // A flag goes before all that the file says of the length.
+    match (arguments.requests, arguments.seconds) {
+        (None, Some(seconds)) => {
+            spec.seconds = Some(Located::new(seconds, "--seconds"));
+            spec.warmup = None;
+        }
+        (Some(_), _) => spec.seconds = None,
+        (None, None) => {}
+    }
     spec.outstanding = given("--outstanding", arguments.outstanding).or(spec.outstanding);
     spec.baseline =
         arguments.baseline.clone().map(|name| Located::new(name, "--baseline")).or(spec.baseline);
@@ -203,11 +216,7 @@ pub fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
         spec.set_trace_option(name, value.clone().map(|value| Located::new(value, flag)));
     }
     if let Some(scale) = arguments.scale {
-        // Before any request is refused for its number: a scaled run is a plan of its own.
-        spec.requests.value = ((spec.requests.value as f64 * scale) as u64).max(FEWEST);
-        if let Some(warmup) = &mut spec.warmup {
-            warmup.value = (warmup.value as f64 * scale) as u64;
-        }
+        spec.scale(scale);
     }
     Ok(spec)
 }
@@ -298,6 +307,3 @@ pub fn summary(comparison: &Comparison) -> String {
 fn has_deadlines(entry: &Entry) -> bool {
     entry.outcomes().iter().flatten().any(|outcome| outcome.total.deadline_requests > 0)
 }
-
-/// A run of fewer requests says nothing.
-const FEWEST: u64 = 100;

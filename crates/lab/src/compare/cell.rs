@@ -14,7 +14,7 @@ use headtime_workload::{Arrival, ClientId, OpenLoop, RequestSource, SourceEvent}
 use serde::{Deserialize, Serialize};
 
 use super::belief::PlannedBelief;
-use super::observer::Observer;
+use super::observer::{Observer, Window};
 use super::outcome::{CellEnd, CellOutcome, Figures, StreamOutcome, rounded, shares};
 use super::plan::{Case, Plan};
 use crate::workloads::{Service, StreamLabel};
@@ -75,6 +75,9 @@ pub struct Decisive {
     pub requests: u64,
     /// Requests before those.
     pub warm_up: u64,
+    /// Simulated seconds measured, instead of requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// The level of noise.
     pub noise: NoiseLevel,
     /// Commands at the drive at once.
@@ -147,8 +150,9 @@ impl Cell {
             workload_fingerprint: format!("{:08x}", workload.choice.fingerprint()),
             depth: case.depth,
             seed: self.seed,
-            requests: plan.spec.requests.value,
+            requests: if plan.spec.seconds.is_some() { 0 } else { plan.spec.requests.value },
             warm_up: case.warm_up,
+            seconds: plan.spec.seconds.as_ref().map(|seconds| seconds.value),
             noise: plan.spec.noise,
             outstanding: self.outstanding(plan),
             queue_limit: plan.spec.queue_limit.value,
@@ -201,12 +205,23 @@ impl Cell {
         format!("{what}, {}, seed {}", plan.name(case), self.seed)
     }
 
-    /// Requests that it runs for.
+    /// Requests that it runs for, or the time in milliseconds.
     pub fn work(&self, plan: &Plan) -> u64 {
-        plan.cases[self.case].warm_up + plan.spec.requests.value
+        self.window(plan).end()
     }
 
-    /// Runs the cell; `None` if it was stopped early. Calls `tell` every few hundred requests.
+    fn window(&self, plan: &Plan) -> Window {
+        match plan.spec.times() {
+            None => Window::Requests {
+                warm_up: plan.cases[self.case].warm_up,
+                count: plan.spec.requests.value,
+            },
+            Some([length, warm_up]) => Window::Time { warm_up, length },
+        }
+    }
+
+    /// Runs the cell; `None` if it was stopped early. Calls `tell` at times with the
+    /// [work](Self::work) done since.
     ///
     /// # Errors
     /// When the workload cannot be opened, or the run fails for another reason than a full queue.
@@ -228,6 +243,11 @@ impl Cell {
             _ => plan.service(case).map_err(|failure| anyhow!(failure.message()))?,
         };
         let drive = &plan.drives[case.drive].drive;
+        let window = self.window(plan);
+        let (requests, times) = match window {
+            Window::Requests { count, .. } => (count, None),
+            Window::Time { warm_up, length } => (u64::MAX, Some((warm_up, length))),
+        };
         let experiment = Experiment {
             profile: drive.profile.clone(),
             array: drive.array.clone(),
@@ -238,16 +258,16 @@ impl Cell {
             outstanding: self.outstanding(plan).map(|outstanding| outstanding as usize),
             seed: self.seed,
             warm_up: case.warm_up,
-            requests: plan.spec.requests.value,
-            warm_up_time: None,
-            length: None,
+            requests,
+            warm_up_time: times.map(|(warm_up, _)| warm_up),
+            length: times.map(|(_, length)| length),
             by_stream: true,
             terms: service.terms,
             background: service.scan,
             queue_limit: plan.spec.queue_limit.value as usize,
         };
         let inner = self.source(plan).map_err(|failure| anyhow!(failure.message()))?;
-        let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
+        let mut observer = Observer::new(window, tell);
         let begun = match policy {
             Some(policy) => {
                 policy.belief.map(|belief| plan.beliefs[belief].begin(drive)).transpose()
@@ -271,19 +291,19 @@ impl Cell {
         let workload = &plan.workloads[case.workload].choice;
         // A source has no way to say why it ended.
         workload.check().map_err(|failure| anyhow!(failure.message()))?;
-        outcome(&run, &observer, experiment.requests, &workload.streams()).map(Some)
+        outcome(&run, &observer, window, &workload.streams()).map(Some)
     }
 }
 
 fn outcome(
     run: &ObservedRun,
     observer: &Observer<'_>,
-    requests: u64,
+    window: Window,
     labels: &[StreamLabel],
 ) -> anyhow::Result<CellOutcome> {
     let ObservedRun { measures, fault } = run;
     let ended = match fault {
-        None if measures.requests + measures.failed >= requests => CellEnd::Full,
+        None if window.is_over(measures) => CellEnd::Full,
         None => CellEnd::Drained,
         Some(EngineError::Refused { refusal: Refusal::QueueFull { .. }, .. }) => CellEnd::QueueFull,
         Some(error) => return Err(error.clone()).context("the simulation cannot go on"),

@@ -3,24 +3,73 @@
 
 use hdrhistogram::Histogram;
 use headtime_sched::{Cancelled, Finished, Outcome as Result, Request, RequestId};
-use headtime_sim::{BatchMeans, EngineObserver};
+use headtime_sim::{BatchMeans, EngineObserver, Measures};
 use headtime_units::{Instant, Nanos};
 
 use super::outcome::{Half, rounded, share, steps};
 
+/// The part of a run that is measured.
+#[derive(Clone, Copy)]
+pub(super) enum Window {
+    /// So many requests after the first.
+    Requests { warm_up: u64, count: u64 },
+    /// A time after the first.
+    Time { warm_up: Nanos, length: Nanos },
+}
+
+impl Window {
+    /// The requests until its end, or the milliseconds.
+    pub(super) fn end(self) -> u64 {
+        match self {
+            Self::Requests { warm_up, count } => warm_up + count,
+            Self::Time { warm_up, length } => (warm_up + length).as_ns() / 1_000_000,
+        }
+    }
+
+    /// The requests before it, or the milliseconds.
+    fn begin(self) -> u64 {
+        match self {
+            Self::Requests { warm_up, .. } => warm_up,
+            Self::Time { warm_up, .. } => warm_up.as_ns() / 1_000_000,
+        }
+    }
+
+    /// Returns whether all of it was measured.
+    pub(super) fn is_over(self, measures: &Measures) -> bool {
+        match self {
+            Self::Requests { count, .. } => measures.requests + measures.failed >= count,
+            Self::Time { length, .. } => measures.simulated_seconds >= length.as_secs_f64(),
+        }
+    }
+
+    /// The half, 0 or 1, in which the `number`th request finishes, at `now`; `None` outside.
+    fn half(self, number: u64, now: Instant) -> Option<usize> {
+        let (from, place, length) = match self {
+            Self::Requests { warm_up, count } => (warm_up + 1, number, count),
+            Self::Time { warm_up, length } => {
+                (warm_up.as_ns(), now.saturating_since(Instant::ORIGIN).as_ns(), length.as_ns())
+            }
+        };
+        let after = place.checked_sub(from).filter(|after| *after < length)?;
+        Some(usize::from(after >= length / 2))
+    }
+}
+
 /// Watches one run; its window is that of the [`headtime_sim::Meter`] beside it.
 pub(super) struct Observer<'a> {
-    warm_up: u64,
-    requests: u64,
+    window: Window,
     finished: u64,
+    /// The requests finished, or the milliseconds, at the last call of `tell`.
+    reported: u64,
     held: i64,
-    held_at_first: i64,
+    /// The requests held when the window began, once it has.
+    held_at_first: Option<i64>,
     /// The completion of the last measured request, or the start of the window.
     until: Instant,
     halves: [HalfMeans; 2],
     responses: Histogram<u64>,
     longest: Nanos,
-    /// Called for every few hundred finished requests.
+    /// Called for every few hundred finished requests, or milliseconds.
     tell: &'a dyn Fn(u64),
 }
 
@@ -31,18 +80,19 @@ struct HalfMeans {
 }
 
 impl<'a> Observer<'a> {
-    /// Watches a run of `requests` after `warm_up`, and tells `tell` of each [`TOLD_EVERY`] of
-    /// them.
-    pub(super) fn new(warm_up: u64, requests: u64, tell: &'a dyn Fn(u64)) -> Self {
+    /// Watches a run, and tells `tell` of each [`TOLD_EVERY`] requests or milliseconds.
+    pub(super) fn new(window: Window, tell: &'a dyn Fn(u64)) -> Self {
         let responses = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
             .expect("the bounds are those the library takes");
         let (until, halves, longest) = (Instant::ORIGIN, Default::default(), Nanos::ZERO);
+        // Without a warm-up, counting begins at once.
+        let held_at_first = (window.begin() == 0).then_some(0);
         Self {
-            warm_up,
-            requests,
+            window,
             finished: 0,
+            reported: 0,
             held: 0,
-            held_at_first: 0,
+            held_at_first,
             until,
             halves,
             responses,
@@ -53,7 +103,7 @@ impl<'a> Observer<'a> {
 
     /// Requests held more than when counting began.
     pub(super) fn backlog_growth(&self) -> i64 {
-        if self.finished < self.warm_up { 0 } else { self.held - self.held_at_first }
+        self.held_at_first.map_or(0, |first| self.held - first)
     }
 
     /// Both halves of the requests that were to be counted, when there were enough of each.
@@ -81,22 +131,29 @@ impl EngineObserver for Observer<'_> {
     fn finished(&mut self, now: Instant, finished: &Finished) {
         self.finished += 1;
         self.held -= 1;
-        if self.finished.is_multiple_of(TOLD_EVERY) {
-            (self.tell)(TOLD_EVERY);
+        let done = match self.window {
+            Window::Requests { .. } => self.finished,
+            Window::Time { .. } => now.saturating_since(Instant::ORIGIN).as_ns() / 1_000_000,
+        };
+        if done >= self.reported + TOLD_EVERY {
+            (self.tell)(done - self.reported);
+            self.reported = done;
         }
-        if self.finished > self.warm_up
-            && self.finished <= self.warm_up + self.requests
+        if let Some(half) = self.window.half(self.finished, now)
             && finished.outcome == Result::Success
         {
-            let half = usize::from((self.finished - self.warm_up) * 2 > self.requests);
             self.halves[half].response.push(finished.response().as_ms_f64());
             self.halves[half].gaps.push(now.saturating_since(self.until).as_ns() as f64);
             self.responses.saturating_record(finished.response().as_ns());
             self.longest = self.longest.max(finished.response());
             self.until = now;
         }
-        if self.finished == self.warm_up {
-            (self.until, self.held_at_first) = (now, self.held);
+        let begins = match self.window {
+            Window::Requests { warm_up, .. } => self.finished == warm_up,
+            Window::Time { .. } => self.held_at_first.is_none() && done >= self.window.begin(),
+        };
+        if begins {
+            (self.until, self.held_at_first) = (now, Some(self.held));
         }
     }
 

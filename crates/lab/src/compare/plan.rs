@@ -321,8 +321,11 @@ impl Plan {
     }
 
     /// A tenth of the requests, and at least two of each client: the first round of a closed loop,
-    /// in which all ask at once, is not how it goes on.
+    /// in which all ask at once, is not how it goes on. None where time is measured.
     fn warm_up(&self, depth: Option<u32>) -> u64 {
+        if self.spec.seconds.is_some() {
+            return 0;
+        }
         let chosen = self.spec.warmup.as_ref().map(|warmup| warmup.value);
         chosen.unwrap_or_else(|| {
             (self.spec.requests.value / 10).max(2 * u64::from(depth.unwrap_or(0)))

@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use headtime_mechanics::{NoiseLevel, UnknownNoise};
 use headtime_sched::Tunables;
+use headtime_units::Nanos;
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
@@ -35,8 +36,11 @@ pub struct CompareSpec {
     pub seed: Located<u64>,
     /// The number of replicas, each with another instance and another draw of the workload.
     pub replicas: Located<u64>,
-    /// Requests counted in each run.
+    /// Requests counted in each run, unless it is measured for a time.
     pub requests: Located<u64>,
+    /// Simulated seconds for which each run is measured, after a tenth of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Located<f64>>,
     /// Requests before those; `None` chooses.
     pub warmup: Option<Located<u64>>,
     /// The level of noise of all runs.
@@ -76,6 +80,7 @@ struct PlanFile {
     seed: Option<Spanned<u64>>,
     replicas: Option<Spanned<u64>>,
     requests: Option<Spanned<u64>>,
+    seconds: Option<Spanned<f64>>,
     warmup: Option<Spanned<u64>>,
     noise: Option<Spanned<String>>,
     outstanding: Option<Spanned<u64>>,
@@ -101,6 +106,7 @@ impl Default for CompareSpec {
             seed: Located::new(1, "the default"),
             replicas: Located::new(1, "the default"),
             requests: Located::new(20_000, "the default"),
+            seconds: None,
             warmup: None,
             noise: NoiseLevel::default(),
             outstanding: None,
@@ -148,6 +154,7 @@ impl CompareSpec {
         placed.one(file.requests, &mut spec.requests);
         placed.one(file.queue_limit, &mut spec.queue_limit);
         spec.baseline = file.baseline.map(|found| placed.of(found));
+        spec.seconds = file.seconds.map(|found| placed.of(found));
         spec.warmup = file.warmup.map(|found| placed.of(found));
         spec.outstanding = file.outstanding.map(|found| placed.of(found));
         // A factor may be written as a number.
@@ -247,7 +254,46 @@ impl CompareSpec {
                 )));
             }
         }
-        Ok(())
+        let Some(Located { value, place }) = &self.seconds else { return Ok(()) };
+        if !(SHORTEST_SECONDS..=LONGEST_SECONDS).contains(value) {
+            return Err(Failure::Usage(anyhow!(
+                "{place}: seconds {value} is not from {SHORTEST_SECONDS} to {LONGEST_SECONDS}"
+            )));
+        }
+        match &self.warmup {
+            Some(Located { place, .. }) => Err(Failure::Usage(anyhow!(
+                "{place}: warmup counts requests, and the runs are measured by seconds, after a \
+                    tenth of these; leave one out"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The time for which each run is measured, and the warm-up before it; `None` where requests
+    /// are counted.
+    pub fn times(&self) -> Option<[Nanos; 2]> {
+        let nanos = |seconds: f64| Nanos::from_ns((seconds * 1e9) as u64);
+        self.seconds.as_ref().map(|found| [found.value, found.value / 10.0].map(nanos))
+    }
+
+    /// Measures this share of each run. A number of requests that is too small is raised and not
+    /// refused: a scaled run is a plan of its own.
+    pub fn scale(&mut self, scale: f64) {
+        self.requests.value = ((self.requests.value as f64 * scale) as u64).max(FEWEST);
+        if let Some(seconds) = &mut self.seconds {
+            seconds.value = (seconds.value * scale).max(SHORTEST_SECONDS);
+        }
+        if let Some(warmup) = &mut self.warmup {
+            warmup.value = (warmup.value as f64 * scale) as u64;
+        }
+    }
+
+    /// The length of each run, in words.
+    pub fn length(&self) -> String {
+        match &self.seconds {
+            Some(seconds) => format!("{} s", seconds.value),
+            None => format!("{} requests", self.requests.value),
+        }
     }
 
     /// The command that repeats the comparison, without what changes no figure: threads, folder,
@@ -266,10 +312,11 @@ impl CompareSpec {
         parts.extend(
             self.baseline.iter().map(|baseline| format!("--baseline {}", quoted(&baseline.value))),
         );
-        parts.push(format!(
-            "--seed {} --replicas {} --requests {}",
-            self.seed.value, self.replicas.value, self.requests.value
-        ));
+        parts.push(format!("--seed {} --replicas {}", self.seed.value, self.replicas.value));
+        parts.push(match &self.seconds {
+            Some(seconds) => format!("--seconds {}", seconds.value),
+            None => format!("--requests {}", self.requests.value),
+        });
         parts.extend(self.warmup.iter().map(|warmup| format!("--warmup {}", warmup.value)));
         let level = Some(self.noise).filter(|level| *level != NoiseLevel::default());
         parts.extend(level.map(|level| format!("--noise {level}")));
@@ -368,6 +415,11 @@ const MAX_DEPTH: u64 = 1_000_000;
 const MAX_REPLICAS: u64 = 10_000;
 /// Requests are counted in less than this, so that sums stay exact in a float.
 const MOST: u64 = 1 << 48;
+/// A run of fewer requests says nothing.
+const FEWEST: u64 = 100;
+/// The bounds of the time for which a run is measured.
+const SHORTEST_SECONDS: f64 = 0.01;
+const LONGEST_SECONDS: f64 = 1e7;
 
 /// The error of a value of another type than its key takes, by the line of the key.
 fn wrong_type(message: &str, line: &str) -> Option<String> {
@@ -412,11 +464,20 @@ mod tests {
                 --depths 2,8 --baseline edf --seed 9 --replicas 1 \
              --requests 20000 --warmup 0 --noise off"
         );
+        let spec = CompareSpec::parse("plan.toml", "seconds = 12.5\n").expect("it is right");
+        assert!(spec.command().ends_with("--replicas 1 --seconds 12.5"), "{}", spec.command());
+        let [length, warm_up] = spec.times().expect("it is measured for a time");
+        assert_eq!((length, warm_up), (Nanos::from_ms(12_500), Nanos::from_us(1_250_000)));
     }
 
     #[test]
     fn mistakes_of_a_plan_file_are_named_by_line() {
         for (text, expected) in [
+            ("\nseconds = 0.0\n", "plan.toml:2: seconds 0 is not from 0.01 to 10000000"),
+            (
+                "seconds = 5.0\nwarmup = 9\n",
+                "plan.toml:2: warmup counts requests, and the runs are",
+            ),
             (
                 "seed = 1\npolicy = \"fcfs\"\n",
                 "plan.toml:2: unknown field `policy`, expected one of",

@@ -224,6 +224,7 @@ mod tests {
             seed,
             requests: 100,
             warm_up: 10,
+            seconds: None,
             noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: 1_000,

@@ -34,7 +34,7 @@ pub(super) fn first(view: &View<'_>, headline: &str) -> Markup {
             p.lead {
                 (policies) (models) " on " (of(plan.drives.len(), "drive")) " under "
                 (of(plan.workloads.len(), "workload")) ": " (of(runs, "run")) " of "
-                (spec.requests.value) " requests each, simulated by headtime "
+                (spec.length()) " each, simulated by headtime "
                 (env!("CARGO_PKG_VERSION")) " with seed " (spec.seed.value)
                 @if spec.replicas.value > 1 { " and the " (spec.replicas.value - 1) " after it" }
                 "."
@@ -75,7 +75,7 @@ fn warnings(view: &View<'_>) -> Markup {
         (
             CellStatus::Empty,
             "the workload ended within the warm-up, nothing was counted: ask for fewer --requests \
-                or a shorter --warmup",
+                or --seconds, or a shorter --warmup",
         ),
     ];
     let failures = &view.comparison.failures;

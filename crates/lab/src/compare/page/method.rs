@@ -17,7 +17,13 @@ pub(super) fn method(view: &View<'_>) -> Markup {
         ("seeds", plan.seeds().map(|seed| seed.to_string()).collect::<Vec<_>>().join(", ")),
         (
             "measured",
-            format!("{} requests of each run, after a warm-up of {warm_up}", spec.requests.value),
+            match spec.times() {
+                None => format!("{} of each run, after a warm-up of {warm_up}", spec.length()),
+                Some([_, warm_up]) => {
+                    let warm_up = warm_up.as_secs_f64();
+                    format!("{} of each run, after a warm-up of {warm_up} s", spec.length())
+                }
+            },
         ),
         (
             "instances",
