@@ -41,6 +41,10 @@ const REPLICAS: u64 = 3;
 /// Requests of a run at full scale, and the fewest.
 const REQUESTS: u64 = 20_000;
 const FEWEST: u64 = 500;
+/// Simulated seconds of a run of sequential streams at full scale, and the fewest: some rounds of
+/// turns. A number of requests would end a run of small ones within one turn.
+const SECONDS: f64 = 20.0;
+const FEWEST_SECONDS: f64 = 4.0;
 /// Below this scale only a part of the loads run.
 const ALL_LOADS: f64 = 0.05;
 /// The workloads that are compared with the drive's own queue by requests and tails.
@@ -71,8 +75,10 @@ enum Kind {
 }
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
-    let loads = loads(context.scale())?;
-    let kinds: Vec<Kind> = loads.iter().map(|load| load.kind).collect();
+    let (sequential, others): (Vec<Load>, Vec<Load>) = loads(context.scale())?
+        .into_iter()
+        .partition(|load| matches!(load.kind, Kind::Readers(_) | Kind::Writer));
+    let seconds = (SECONDS * context.scale()).max(FEWEST_SECONDS);
     let requests = context.requests(REQUESTS).max(FEWEST);
     let words = |words: Vec<&str>| -> Vec<Located<String>> {
         words.into_iter().map(|word| Located::new(word.to_string(), "m.streams")).collect()
@@ -87,13 +93,21 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         requests: Located::new(requests, "m.streams"),
         ..CompareSpec::default()
     };
-    let workloads = loads.into_iter().map(|load| load.workload).collect();
-    let plan = Plan::of(spec, workloads).map_err(fault)?;
-    let comparison = compare(context, plan)?;
+    let timed = CompareSpec { seconds: Some(Located::new(seconds, "m.streams")), ..spec.clone() };
+    let [others, sequential] = [(spec, others), (timed, sequential)].map(|(spec, loads)| {
+        let kinds: Vec<Kind> = loads.iter().map(|load| load.kind).collect();
+        let workloads = loads.into_iter().map(|load| load.workload).collect();
+        let plan = Plan::of(spec, workloads).map_err(fault)?;
+        Ok::<_, ExperimentError>((compare(context, plan)?, kinds))
+    });
+    let (others, sequential) = (others?, sequential?);
     let mut findings = Findings::new(
         vec![
             FixedParameter::new("drives", format!("{}, noise typical", DRIVES.join(", "))),
-            FixedParameter::new("runs", format!("{requests} requests, {REPLICAS} seeds")),
+            FixedParameter::new(
+                "runs",
+                format!("{requests} requests, {seconds} s of sequential streams, {REPLICAS} seeds"),
+            ),
         ],
         NOTES.iter().map(ToString::to_string).collect(),
         Plot::new("sequential readers", "harmonic mean of progress", Axis::PowersOfTwo),
@@ -101,16 +115,18 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     if context.scale() < ALL_LOADS {
         findings.notes.push(format!("At this scale one load of {} runs.", every(context.scale())));
     }
-    for case in &comparison.cases {
-        let found = Found { comparison: &comparison, case, kind: kinds[case.case.workload] };
-        findings.rows.extend(found.rows());
+    for (comparison, kinds) in [&others, &sequential] {
+        for case in &comparison.cases {
+            let found = Found { comparison, case, kind: kinds[case.case.workload] };
+            findings.rows.extend(found.rows());
+        }
     }
     findings.plot.panels = DRIVES
         .iter()
         .enumerate()
         .map(|(drive, name)| Panel {
             title: (*name).to_string(),
-            series: series(&comparison, &kinds, drive),
+            series: series(&sequential.0, &sequential.1, drive),
         })
         .collect();
     Ok(findings)
