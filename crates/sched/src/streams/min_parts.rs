@@ -27,6 +27,12 @@ const EQUAL_PARTS: u64 = 2;
 /// no more (guess: the longest turn beside a rest).
 const MAX_CREDIT: u64 = 12;
 
+/// A volume lacks much of its part with this credit, in changes. Measured on `nearline-20tb` and
+/// `barracuda-2tb` with 4 readers beside 16 clients that write half, whose order is left to the
+/// drive else: with 1 to 4 the readers have a fifth of their rate alone, with 8 a seventh; beside
+/// short waits 4 costs the others 1 % less than 2.
+const MUCH_CREDIT: u64 = 4;
+
 /// The credits of the volumes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinParts {
@@ -92,5 +98,12 @@ impl Streams {
         let next = waiting.max_by_key(|volume| parts.credit_ns(*volume));
         parts.underserved = parts.underserved.filter(goes_on).or(next);
         parts.underserved
+    }
+
+    /// Returns whether a volume lacked much of its minimum part at the last decision.
+    pub(crate) fn any_underserved_volume(&self) -> bool {
+        let parts = &self.min_parts;
+        let missing = parts.underserved.map_or(0, |volume| parts.credit_ns(volume));
+        self.change.is_some_and(|change| missing > (change * MUCH_CREDIT).as_ns() as i64)
     }
 }

@@ -30,3 +30,16 @@ fn volumes_that_have_their_parts_are_served_by_cost() {
         .map(|policy| rates_under(policy, "nearline-20tb", &streams).iter().sum::<f64>());
     assert!(by_parts > 0.99 * by_cost, "{by_parts} requests/s, by cost alone {by_cost}");
 }
+
+#[test]
+fn readers_keep_half_of_their_part_where_the_drive_would_order_writes() {
+    let readers = "{ clients = 4, size = '8KiB', range = '1%..31%' }";
+    let mixed = "{ clients = 16, reads = 0.5, size = '64KiB', range = '30%..95%' }";
+    let alone = rates("barracuda-2tb", &[readers])[0];
+    let [kept, by_drive] = ["headtime", "firmware"]
+        .map(|policy| rates_under(policy, "barracuda-2tb", &[readers, mixed])[0]);
+    assert!(
+        kept > 0.16 * alone && kept > 2.0 * by_drive,
+        "{kept} of {alone} reads/s, in the order of the drive {by_drive}"
+    );
+}

@@ -84,7 +84,8 @@ impl Headtime {
 
     /// Returns whether the drive's own queue orders better: between commands the drive destages
     /// writes, for which others wait, and only it knows where its arm is then. With many requests
-    /// writes are forced instead; where most are writes, the drive would destage all the time.
+    /// writes are forced instead; where most are writes, the drive would destage all the time. Not
+    /// while a volume has had less than its minimum part: the drive knows no volumes.
     pub(super) fn drive_orders(&self, view: &View<'_>) -> bool {
         let held = view.queue.len() + view.outstanding.len();
         let in_time = |shortest| shortest >= view.mean_response * TIMELY_RESPONSES;
@@ -95,6 +96,7 @@ impl Headtime {
             && !view.shares.any_terms()
             && self.best.written().are_destaged_meanwhile()
             && self.are_cached_at_random(view)
+            && !self.streams.streams().any_underserved_volume()
             && self.orders.by_drive(view.now)
     }
 
