@@ -143,7 +143,7 @@ pub enum Decision {
 /// The reason for an idle drive although requests are queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// A near request of the same stream is expected.
+    /// A near request of the same stream is expected, or the end of a flush.
     Anticipation,
     /// Another command now would endanger the deadline of one outstanding.
     Deadline,

@@ -91,6 +91,11 @@ impl<'a> View<'a> {
 }
 
 impl View<'_> {
+    /// Returns whether no two arms of the drive have addresses of their own.
+    pub(crate) fn has_one_arm(&self) -> bool {
+        self.belief.arms().in_blocks(self.belief.capacity()) <= 1
+    }
+
     /// The number of arms that serve the requests of this view.
     pub(crate) fn arm_count(&self) -> usize {
         let arms = self.belief.arms();

@@ -42,6 +42,7 @@ pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
 use self::habits::{Habits, Kind, kind_of};
 use self::min_parts::MinParts;
+pub(crate) use self::min_parts::waits_for_flush;
 use self::runs::FORGOTTEN;
 pub(crate) use self::think::{Came, Think};
 use crate::destaging::Destaging;
@@ -140,6 +141,8 @@ pub(crate) struct Streams {
     /// The run of the last read that took the arm.
     arm_at: Option<RunId>,
     destaging: Destaging<Owner>,
+    /// The last flush of each volume.
+    flushed: BTreeMap<VolumeId, Instant>,
     min_parts: MinParts,
     /// The cost of a change to another owner, once it is known.
     change: Option<Nanos>,
@@ -154,6 +157,9 @@ const OLDEST: usize = 64;
 /// The time after which a drive may have room again for the writes of a run beside those of others
 /// (guess: a few turns).
 const ROOM_AGAIN: Nanos = Nanos::from_secs(1);
+
+/// A volume is flushed at times that was within this time (guess: file systems do so every 5 s).
+const FLUSHED_AGAIN: Nanos = Nanos::from_secs(10);
 
 impl Streams {
     /// Returns whether no request of a long run is held.
@@ -254,6 +260,16 @@ impl Streams {
     pub(crate) fn has_waited_for_room(&self, id: RunId, now: Instant) -> bool {
         let waited = self.runs.get(&id).and_then(|run| run.waited_for_room);
         waited.is_some_and(|waited| now < waited + ROOM_AGAIN)
+    }
+
+    /// Returns whether any volume was flushed a moment ago.
+    pub(crate) fn any_flushed(&self, now: Instant) -> bool {
+        self.flushed.values().any(|last| now < *last + ROOM_AGAIN)
+    }
+
+    /// Returns whether the volume of a write is flushed at times.
+    pub(crate) fn is_flushed(&self, write: &Request, now: Instant) -> bool {
+        self.flushed.get(&write.volume).is_some_and(|last| now < *last + FLUSHED_AGAIN)
     }
 
     /// Returns whether the drive took the last write of a run into its cache at once.

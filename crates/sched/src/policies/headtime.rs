@@ -192,7 +192,16 @@ impl Headtime {
         if self.drive_gets_all(view)
             && let Some(oldest) = view.queue.by_arrival().next()
         {
-            return Choice::one(Some(oldest.ticket));
+            return match self.streams.of_all(view) {
+                StreamTurn::Expected(until) => {
+                    Choice::Hold { until, reason: HoldReason::Anticipation }
+                }
+                StreamTurn::OfVolume(volume) => {
+                    let of_volume = |held: &&Queued| held.request.volume == volume;
+                    Choice::one(view.queue.by_arrival().find(of_volume).map(|held| held.ticket))
+                }
+                _ => Choice::one(Some(oldest.ticket)),
+            };
         }
         let hit = self.hit(view);
         let needs_arm = |command: &Outstanding| {
@@ -377,6 +386,11 @@ impl Policy for Headtime {
     fn forces(&self, view: &View<'_>, write: &Request) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
         let held = 1 + view.queue.len() + view.outstanding.len();
+        let is_flushed_soon = || {
+            written.are_flushed_soon(held)
+                && !streams.any_long_unflushed_run()
+                && (streams.is_flushed(write, view.now) || self.forces_for_others(view, held))
+        };
         let waits = || {
             held >= written.forced_from()
                 && written.wait_for_room()
@@ -385,7 +399,7 @@ impl Policy for Headtime {
         view.belief.takes_into_cache(Op::Write)
             && !written.fua_is_slow()
             && streams.is_at_random(write)
-            && (written.are_flushed_soon(held) && !streams.any_long_unflushed_run() || waits())
+            && (is_flushed_soon() || waits())
     }
 
     fn enforces_limits(&self) -> bool {

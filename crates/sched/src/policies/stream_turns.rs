@@ -76,7 +76,7 @@ use crate::positioning::mean_positioning;
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
 use crate::shares::Tenant;
-use crate::streams::{Account, Came, Owner, RunId, Streams, Think, is_rest};
+use crate::streams::{Account, Came, Owner, RunId, Streams, Think, is_rest, waits_for_flush};
 
 /// The turn of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,8 @@ pub(crate) enum StreamTurn {
     Visit(RunId),
     /// That of an owner or short run whose last request is at the drive.
     AtDrive,
-    /// That of an owner or short run whose next request is expected by then.
+    /// That of an owner or short run whose next request is expected by then, or of a volume whose
+    /// flush is waited for until then.
     Expected(Instant),
 }
 
@@ -231,7 +232,7 @@ impl StreamTurns {
             written.cache(view) == WriteCache::HasRoom
                 && !written.take_turns()
                 && streams.writes_within(run, change)
-                && !needs_turns(streams, run, written, view.now)
+                && !needs_turns(streams, run, written, view)
                 && !is_ahead(streams, run, earliest)
         };
         self.visits.retain(|_, visit| !passes(&self.streams, visit.run));
@@ -254,12 +255,16 @@ impl StreamTurns {
         let of_run = turn.is_some_and(|turn| matches!(turn.owner, Owner::Run(_)));
         if self.streams.no_long_run_is_held() && !of_run {
             self.end(tenant, view.now);
-            let underserved = self.streams.underserved_volume(view, change);
-            return underserved.map_or(StreamTurn::Anyone, StreamTurn::OfVolume);
+            return self.of_all(view);
         }
         let mut eligible = self.streams.eligible(view);
-        let time_of = |(owner, _): &(Owner, &Queued)| self.streams.account(*owner).virtual_time;
-        let earliest = eligible.iter().map(time_of).min().unwrap_or(earliest);
+        let flush = flush_at_drive(view, tenant);
+        let flushing = flush.filter(|_| view.has_one_arm());
+        let flushing = flushing.into_iter().flat_map(|flush| &flush.requests);
+        let owners = eligible.iter().map(|(owner, _)| *owner);
+        let owners = owners.chain(flushing.map(|flush| self.streams.owner(&flush.request)));
+        let time_of = |owner| self.streams.account(owner).virtual_time;
+        let earliest = owners.map(time_of).min().unwrap_or(earliest);
         self.earliest.insert(tenant, earliest);
         for (owner, _) in &eligible {
             let back = earliest.saturating_sub(ROUND_WITH_REST.as_ns());
@@ -269,12 +274,19 @@ impl StreamTurns {
             !is_cached_write(&first.request) || !owner_passes(&self.streams, *owner)
         });
         let in_queue = eligible.len();
-        let flush = flush_at_drive(view, tenant);
         self.add_flushing(flush, &mut eligible);
         let (queued, flushing) = eligible.split_at(in_queue);
         let destages = flush.is_some() && self.streams.paid_ahead() >= change;
+        let writes = |owner: &Owner| match owner {
+            Owner::Writes(_) => true,
+            Owner::Run(run) => self.streams.last_was_cached(*run),
+            Owner::Rest(_) => false,
+        };
+        let owners = queued.iter().map(|(owner, _)| *owner).chain(turn.map(|turn| turn.owner));
+        let writing: SmallVec<[Owner; 4]> =
+            owners.filter(|owner| destages && writes(owner)).collect();
         let waits_for_flush = |owner| {
-            destages && !matches!(owner, Owner::Writes(_))
+            destages && !writing.contains(&owner)
                 || flushing.iter().any(|(flushing, _)| *flushing == owner)
         };
         if let Some(turn) = turn {
@@ -309,6 +321,21 @@ impl StreamTurns {
         match self.begin(tenant, view, &eligible, turn, change) {
             StreamTurn::Of(owner) if waits_for_flush(owner) => StreamTurn::AtDrive,
             next => next,
+        }
+    }
+
+    /// The turn where all requests compete: that of a volume that has had less than its minimum
+    /// part of the disk time, if any has.
+    pub(crate) fn of_all(&mut self, view: &View<'_>) -> StreamTurn {
+        let change = self.change(view);
+        let Some(volume) = self.streams.underserved_volume(view, change) else {
+            return StreamTurn::Anyone;
+        };
+        match waits_for_flush(view, volume, change) {
+            Some(until) if view.queue.of_volume(volume).next().is_none() => {
+                StreamTurn::Expected(until)
+            }
+            _ => StreamTurn::OfVolume(volume),
         }
     }
 
@@ -367,7 +394,7 @@ impl StreamTurns {
     /// has used more than its part of the time, or needs turns.
     pub(crate) fn destages_with_others(
         &self,
-        now: Instant,
+        view: &View<'_>,
         tenant: Option<Tenant>,
         write: &Queued,
         written: &Written,
@@ -376,7 +403,7 @@ impl StreamTurns {
         let run = self.streams.run_of(write.request.id);
         run.zip(self.change.get().copied()).is_some_and(|(run, change)| {
             self.streams.sends_within(run, change)
-                && !needs_turns(&self.streams, run, written, now)
+                && !needs_turns(&self.streams, run, written, view)
                 && !is_ahead(&self.streams, run, earliest)
         })
     }
@@ -665,9 +692,10 @@ fn is_ahead(streams: &Streams, run: RunId, earliest: u64) -> bool {
 
 /// Returns whether the writes of a run have turns although its client waits for each: the drive
 /// cannot destage all of them beside many reads, and each time its cache is full costs these two
-/// seeks.
-fn needs_turns(streams: &Streams, run: RunId, written: &Written, now: Instant) -> bool {
-    streams.has_waited_for_room(run, now) && written.are_beside_many_reads(now)
+/// seeks; or flushes of others would wait for them.
+fn needs_turns(streams: &Streams, run: RunId, written: &Written, view: &View<'_>) -> bool {
+    streams.has_waited_for_room(run, view.now) && written.are_beside_many_reads(view.now)
+        || view.has_one_arm() && streams.any_flushed(view.now)
 }
 
 /// Returns whether a request at the drive is one of `own`.

@@ -97,6 +97,7 @@ impl Scheduler {
             op: command.target.op,
             cached,
             disk_time,
+            sent: command.dispatched,
             finished: done.finished,
             idle: self.idle,
         };

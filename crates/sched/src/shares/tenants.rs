@@ -107,7 +107,9 @@ pub(crate) struct Took {
     pub(crate) cached: bool,
     /// Its part of the command's disk time.
     pub(crate) disk_time: Nanos,
-    /// The completion of the command.
+    /// The dispatch of the command.
+    pub(crate) sent: Instant,
+    /// Its completion.
     pub(crate) finished: Instant,
     /// The time, so far, in which the drive had no command.
     pub(crate) idle: Nanos,
@@ -377,7 +379,7 @@ impl Shares {
         if !self.kept {
             return;
         }
-        let Took { op, cached, disk_time, finished, idle } = took;
+        let Took { op, cached, disk_time, sent, finished, idle } = took;
         let (tenant, transfer) = (queued.request.tenant(), queued.target.transfer);
         // A cache hit leaves the head at another tenant's position: the way back is still to come.
         let goes_on = cached || self.served_last == Some(tenant);
@@ -395,7 +397,7 @@ impl Shares {
                 let positioning = if follows { Nanos::ZERO } else { positioning() };
                 self.destaging.wrote(tenant, disk_time, transfer, positioning)
             }
-            Op::Flush => self.flushed(now, tenant, disk_time),
+            Op::Flush => self.flushed(now, tenant, sent, disk_time),
             Op::Read | Op::Write | Op::Zero if !self.destaging.paid_ahead().is_zero() => {
                 self.destaging.waited(disk_time, positioning() + transfer)
             }
@@ -418,9 +420,9 @@ impl Shares {
     }
 
     /// Charges a flush to the other tenants whose writes it has destaged; returns the rest.
-    fn flushed(&mut self, now: Instant, tenant: Tenant, took: Nanos) -> Nanos {
+    fn flushed(&mut self, now: Instant, tenant: Tenant, sent: Instant, took: Nanos) -> Nanos {
         let mut own = Nanos::ZERO;
-        for (writer, part) in self.destaging.flushed(tenant, took) {
+        for (writer, part) in self.destaging.flushed(tenant, sent, took) {
             if writer == tenant {
                 own += part;
             } else if let Some(state) = self.tenants.iter_mut().find(|it| it.tenant == writer) {

@@ -10,7 +10,7 @@ use super::{Owner, Run, RunId, Streams, is_rest, sector_ns};
 use crate::command::Finished;
 use crate::policies::written::{DESTAGED, is_cached_write};
 use crate::queue::Queued;
-use crate::request::Op;
+use crate::request::{Op, VolumeId};
 
 /// A run is long, and an owner, once it has used the time of so many changes to another owner
 /// (guess: a shorter one costs others less than turns do).
@@ -124,16 +124,28 @@ impl Streams {
     /// Charges a flush to the owners of the writes that it waited for.
     pub(super) fn flushed(&mut self, finished: &Finished, change: Option<Nanos>) {
         self.gone(finished.request.id);
+        self.flushed.insert(finished.request.volume, finished.finished);
         let flusher = self.owner(&finished.request);
         if let Owner::Run(run) = flusher {
             self.pauses(run, finished, change);
         } else if let Some(account) = self.account_mut(flusher) {
             account.think.finished(finished);
         }
-        for (owner, time) in self.destaging.flushed(flusher, finished.disk_time) {
+        let (sent, took) = (finished.dispatched, finished.disk_time);
+        for (owner, time) in self.destaging.flushed(flusher, sent, took) {
+            if let Some((volume, change)) = self.volume_of(owner).zip(change) {
+                self.min_parts.charge(volume, time, change);
+            }
             if let Some(account) = self.account_mut(owner) {
                 account.charge(time);
             }
+        }
+    }
+
+    fn volume_of(&self, owner: Owner) -> Option<VolumeId> {
+        match owner {
+            Owner::Writes(volume) | Owner::Rest(volume) => Some(volume),
+            Owner::Run(run) => self.runs.get(&run).map(|run| run.volume),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The results of each stream, and runs that end by time or with their source.
 
 mod arms;
+mod flushes;
 mod parts;
 mod pauses;
 mod rates;

@@ -106,7 +106,7 @@ impl Headtime {
             && !self.best.written().take_turns()
             && (self.streams.has_time_to_spare(view)
                 || self.streams.destages_with_others(
-                    view.now,
+                    view,
                     tenant_of(view, queued),
                     queued,
                     self.best.written(),

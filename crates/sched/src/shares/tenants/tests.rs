@@ -100,6 +100,7 @@ proptest! {
                             op: Op::Flush,
                             cached: false,
                             disk_time,
+                            sent: now,
                             finished: now,
                             idle: Nanos::ZERO,
                         },

@@ -1,0 +1,57 @@
+//! Clients that flush their writes beside those that do not: the drive destages for each flush all
+//! that it has in its cache.
+
+use super::rates::{rates, rates_under};
+
+const LOG: &str = "{ clients = 1, reads = 0.0, flush_every = 1, size = '4KiB', \
+    range = '20%..25%', run = { kind = 'sequential' }, positions = 1 }";
+const COMMITS: &str = "{ clients = 1, reads = 0.0, flush_every = 1, size = '8KiB', \
+    range = '20%..25%' }";
+const COPY: &str = "{ clients = 1, reads = 0.0, size = '128KiB', range = '50%..90%', \
+    run = { kind = 'sequential' }, positions = 1 }";
+
+/// The parts of the rates alone that two streams have together under a policy, and their smallest
+/// with the order of arrival.
+fn parts(drive: &str, streams: [&str; 2]) -> ([f64; 2], f64) {
+    let alone = streams.map(|stream| rates(drive, &[stream])[0]);
+    let of = |policy| {
+        let together = rates_under(policy, drive, &streams);
+        [together[0] / alone[0], together[1] / alone[1]]
+    };
+    let in_order = of("fcfs");
+    (of("headtime"), in_order[0].min(in_order[1]))
+}
+
+#[test]
+fn commits_and_a_copy_have_their_parts() {
+    for drive in ["nearline-20tb", "barracuda-2tb", "barracuda7200-7"] {
+        for client in [LOG, COMMITS] {
+            let ([commits, copy], starved) = parts(drive, [client, COPY]);
+            assert!(
+                commits > 0.4 && copy > 0.3 && commits > 1.5 * starved,
+                "{drive}: {client}: {commits} of its rate alone, {copy} of the copy's, in order \
+                    {starved}"
+            );
+        }
+    }
+}
+
+/// A few writers fill the cache between two flushes.
+#[test]
+fn commits_have_their_part_beside_few_random_writers() {
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        for clients in [1, 2] {
+            let writers = format!(
+                "{{ clients = {clients}, reads = 0.0, size = '4KiB', range = '50%..90%' }}"
+            );
+            for client in [LOG, COMMITS] {
+                let ([commits, rest], starved) = parts(drive, [client, &writers]);
+                assert!(
+                    commits > 0.15 && rest > 0.38 && commits > 2.0 * starved,
+                    "{drive}: {client}: {commits} of its rate alone, {rest} of that of {clients} \
+                        writers, in order {starved}"
+                );
+            }
+        }
+    }
+}
