@@ -83,6 +83,8 @@ struct Headtime {
     mean_response: MeanResponse,
     unhurried: Unhurried,
     orders: Trials,
+    /// The drive's cache or force unit access, where almost all requests are writes at random.
+    forced: Trials,
     /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
     had_deadline: Option<Instant>,
@@ -151,6 +153,12 @@ impl MeanResponse {
     }
 }
 
+/// Writes are forced, where almost all requests are, if that costs less than this part of what
+/// they cost in the drive's cache. Measured on `nearline-20tb` and `barracuda-2tb` with 24 to 32
+/// writers at random: with the same cost, the 99th percentile doubles.
+const FORCED_BETTER: f64 = 0.93;
+/// The time of a trial of that: with less, its mean cost is off by 6 %.
+const FORCED_TRIAL: Nanos = Nanos::from_secs(1);
 /// While the drive orders, it is given no more commands once one has waited for so many mean
 /// responses. Measured on `nearline-20tb`: with 3, `oltp` has 4 % fewer requests and a 99th
 /// percentile that is 16 % shorter.
@@ -180,6 +188,7 @@ impl Headtime {
             mean_response: MeanResponse::default(),
             unhurried: Unhurried::default(),
             orders: Trials::new(BETTER, Nanos::ZERO),
+            forced: Trials::new(FORCED_BETTER, FORCED_TRIAL),
             had_time: None,
             had_deadline: None,
             last_read: None,
@@ -392,9 +401,10 @@ impl Policy for Headtime {
                 && (streams.is_flushed(write, view.now) || self.forces_for_others(view, held))
         };
         let waits = || {
-            held >= written.forced_from()
+            held >= written.forced_from(view)
                 && written.wait_for_room()
                 && self.are_cached_at_random(view)
+                && !(written.are_almost_all() && self.forced.by_drive(view.now))
         };
         view.belief.takes_into_cache(Op::Write)
             && !written.fua_is_slow()
@@ -457,6 +467,7 @@ impl Policy for Headtime {
         }
         if finished.outcome == Outcome::Success {
             self.orders.finished(finished);
+            self.forced.finished(finished);
         }
         let streams = self.streams.streams();
         if !streams.is_of_slow_writer(&finished.request) {

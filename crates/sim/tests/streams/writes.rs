@@ -364,3 +364,23 @@ fn reads_at_times_do_not_wait_for_a_round_of_writers_in_sequence() {
     let figures = figures_with(Vec::new(), "headtime", "barracuda-2tb", &[writers, reader]);
     assert!(figures[1].response_ms.p99 < 400.0, "{figures:?}");
 }
+
+/// A drive with a large cache orders more writes in it than its clients send.
+#[test]
+fn writes_at_random_are_forced_where_that_costs_less() {
+    let rate = |drive, policy, clients| {
+        let writers = format!("{{ clients = {clients}, reads = 0.0, size = '4KiB' }}");
+        rates_under(policy, drive, &[&writers])[0]
+    };
+    for (drive, clients, part) in [
+        ("nearline-20tb", 24, 0.97),
+        ("ultrastar-hc570", 32, 0.97),
+        ("ultrastar-hc570", 64, 0.95),
+        ("savvio10k2", 32, 1.12),
+        ("barracuda7200-7", 12, 1.0),
+        ("barracuda7200-7", 32, 1.12),
+    ] {
+        let (own, cached) = (rate(drive, "headtime", clients), rate(drive, "mq-deadline", clients));
+        assert!(own > part * cached, "{drive}, {clients} clients: {own}, in the cache {cached}");
+    }
+}
