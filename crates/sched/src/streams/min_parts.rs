@@ -29,9 +29,9 @@ const EQUAL_PARTS: u64 = 2;
 const MAX_CREDIT: u64 = 12;
 
 /// A volume lacks much of its part with this credit, in changes. Measured on `nearline-20tb` and
-/// `barracuda-2tb` with 4 readers beside 16 clients that write half, whose order is left to the
-/// drive else: with 1 to 4 the readers have a fifth of their rate alone, with 8 a seventh; beside
-/// short waits 4 costs the others 1 % less than 2.
+/// `barracuda-2tb` with 4 readers beside 16 clients that write half, whose order would be left to
+/// the drive otherwise: with 1 to 4 the readers have a fifth of their rate alone, with 8 a seventh;
+/// beside short waits 4 costs the others 1 % less than 2.
 const MUCH_CREDIT: u64 = 4;
 
 /// Others wait so many changes for a flush (guess: a full cache of random writes is destaged then;

@@ -30,9 +30,10 @@ pub(super) const BETTER: f64 = 0.5;
 /// its writes: in the cache, 2 to 4 random writers have 1.1 to 1.6 times as many requests, 6 to 8
 /// beside a random client 0.95 to 1.3 times, and 1 to 32 beside a log 1.1 to 1.9 times.
 const FORCED_FOR_OTHERS: usize = 6;
-/// The number from which on they are not, where runs have turns on a drive that takes one command
-/// at a time. Measured on `barracuda7200-7` and `deskstar34gxp` beside a log: forced, 1 to 8 random
-/// writers have 1.0 to 1.1 times as many requests, 16 and 32 half as many.
+/// Such writes are no longer forced with this number of requests held, where runs have turns on a
+/// drive that takes one command at a time. Measured on `barracuda7200-7` and `deskstar34gxp` beside
+/// a log: forced, 1 to 8 random writers have 1.0 to 1.1 times as many requests, 16 and 32 half as
+/// many.
 const FORCED_BESIDE_TURNS: usize = 12;
 
 impl Headtime {
@@ -110,10 +111,11 @@ impl Headtime {
             && self.orders.by_drive(view.now)
     }
 
-    /// Returns whether writes of volumes that do not flush are forced for the flushes of others. In
-    /// its cache the drive orders them better than few of them are ordered here, and in the turns
-    /// of a run all of them are destaged at once; with one command at a time better than many. The
-    /// arms of a drive with several would wait for each other.
+    /// Returns whether writes of volumes that do not flush are forced because others flush. The
+    /// drive orders them better in its cache than the policy orders few, and where runs have turns,
+    /// it destages all of a turn together. One that takes a single command at a time orders few of
+    /// them worse than the policy. Of several arms, one would wait for the cached writes of
+    /// another.
     pub(super) fn forces_for_others(&self, view: &View<'_>, held: usize) -> bool {
         let any_turns = self.streams.streams().any_long_run();
         match view.max_outstanding {
