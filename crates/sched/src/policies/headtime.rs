@@ -83,7 +83,7 @@ struct Headtime {
     mean_response: MeanResponse,
     unhurried: Unhurried,
     orders: Trials,
-    /// The drive's cache or force unit access, where almost all requests are writes at random.
+    /// The drive's cache or force unit access, where trials decide.
     forced: Trials,
     /// The last times at which the drive had time to spare, and a request with a deadline waited.
     had_time: Option<Instant>,
@@ -153,8 +153,8 @@ impl MeanResponse {
     }
 }
 
-/// Writes are forced, where almost all requests are, if that costs less than this part of what
-/// they cost in the drive's cache. Measured on `nearline-20tb` and `barracuda-2tb` with 24 to 32
+/// Writes are forced, where trials decide it, if that costs less than this part of what they cost
+/// in the drive's cache. Measured on `nearline-20tb` and `barracuda-2tb` with 24 to 32
 /// writers at random: with the same cost, the 99th percentile doubles.
 const FORCED_BETTER: f64 = 0.93;
 /// The time of a trial of that: with less, its mean cost is off by 6 %.
@@ -404,7 +404,7 @@ impl Policy for Headtime {
             held >= written.forced_from(view)
                 && written.wait_for_room()
                 && self.are_cached_at_random(view)
-                && !(written.are_almost_all() && self.forced.by_drive(view.now))
+                && !(written.are_forced_by_trials(view) && self.forced.by_drive(view.now))
         };
         view.belief.takes_into_cache(Op::Write)
             && !written.fua_is_slow()

@@ -384,3 +384,13 @@ fn writes_at_random_are_forced_where_that_costs_less() {
         assert!(own > part * cached, "{drive}, {clients} clients: {own}, in the cache {cached}");
     }
 }
+
+#[test]
+fn few_random_writes_beside_reads_are_forced_on_a_drive_that_takes_one_command_at_a_time() {
+    for drive in ["barracuda7200-7", "deskstar34gxp"] {
+        let mixed = "{ clients = 12, reads = 0.7, size = '8KiB' }";
+        let rate = |policy| rates_under(policy, drive, &[mixed])[0];
+        let (own, cached) = (rate("headtime"), rate("sptf-expected"));
+        assert!(own > 1.12 * cached, "{drive}: {own}, in the cache {cached}");
+    }
+}
