@@ -9,7 +9,6 @@ use alloc::boxed::Box;
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
-use self::drive_order::BETTER;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
@@ -153,12 +152,9 @@ impl MeanResponse {
     }
 }
 
-/// Writes are forced, where trials decide it, if that costs less than this part of what they cost
-/// in the drive's cache. Measured on `nearline-20tb` and `barracuda-2tb` with 24 to 32
-/// writers at random: with the same cost, the 99th percentile doubles.
-const FORCED_BETTER: f64 = 0.93;
-/// The time of a trial of that: with less, its mean cost is off by 6 %.
-const FORCED_TRIAL: Nanos = Nanos::from_secs(1);
+/// The time of a trial of who orders, and of forced writes: with less, its mean cost is off by 6 %,
+/// and the writes that are in the drive's cache at its begin distort it.
+const TRIAL: Nanos = Nanos::from_secs(1);
 /// While the drive orders, it is given no more commands once one has waited for so many mean
 /// responses. Measured on `nearline-20tb`: with 3, `oltp` has 4 % fewer requests and a 99th
 /// percentile that is 16 % shorter.
@@ -187,8 +183,8 @@ impl Headtime {
             streams: StreamTurns::default(),
             mean_response: MeanResponse::default(),
             unhurried: Unhurried::default(),
-            orders: Trials::new(BETTER, Nanos::ZERO),
-            forced: Trials::new(FORCED_BETTER, FORCED_TRIAL),
+            orders: Trials::new(TRIAL),
+            forced: Trials::new(TRIAL),
             had_time: None,
             had_deadline: None,
             last_read: None,

@@ -9,8 +9,6 @@ use crate::command::Finished;
 /// The order of the last requests, and what it cost.
 #[derive(Debug)]
 pub(crate) struct Trials {
-    /// The policy orders if that costs less than this part.
-    better: f64,
     /// The shortest time of a trial.
     shortest: Nanos,
     /// The last time at which the drive could order.
@@ -35,6 +33,11 @@ enum Orderer {
     Policy,
 }
 
+/// The policy orders if that costs less than this part. Measured on `nearline-20tb` and
+/// `barracuda-2tb`, with 24 to 32 writers at random whose writes are forced or not: with the same
+/// cost, the 99th percentile doubles. On four drives, 189 pairs of few readers and writers have
+/// 6 % more progress with 0.93 or 0.95 than where a half was asked for.
+const BETTER: f64 = 0.93;
 /// The number of requests in a trial, after those that were submitted before it and some that the
 /// writes in the drive's cache hinder (guess: their mean disk time is off by some 6 %).
 const TRIAL: u32 = 64;
@@ -50,9 +53,8 @@ const LONGEST_PAUSE: u32 = 512;
 const OTHER_LOAD: Nanos = Nanos::from_secs(5);
 
 impl Trials {
-    pub(crate) fn new(better: f64, shortest: Nanos) -> Self {
+    pub(crate) fn new(shortest: Nanos) -> Self {
         Self {
-            better,
             shortest,
             possible: Cell::new(None),
             by: Orderer::default(),
@@ -85,7 +87,7 @@ impl Trials {
     pub(crate) fn finished(&mut self, finished: &Finished) {
         let Some(possible) = self.possible.get() else { return };
         if possible + OTHER_LOAD < finished.finished {
-            *self = Self::new(self.better, self.shortest);
+            *self = Self::new(self.shortest);
             return;
         }
         let begun = *self.begun.get_or_insert(finished.finished);
@@ -117,7 +119,7 @@ impl Trials {
             Orderer::Policy => Orderer::Drive,
         };
         let better = match self.costs {
-            [Some(drive), Some(policy)] if policy < drive * self.better => Orderer::Policy,
+            [Some(drive), Some(policy)] if policy < drive * BETTER => Orderer::Policy,
             [Some(_), Some(_)] => Orderer::Drive,
             _ => other,
         };
@@ -142,7 +144,7 @@ mod tests {
     use crate::request::{ClassId, Op, Request, RequestId, StreamId, VolumeId};
 
     fn trials() -> Trials {
-        Trials::new(0.5, Nanos::ZERO)
+        Trials::new(Nanos::ZERO)
     }
 
     /// The number of requests that the drive and the policy order, of so many, where a request
@@ -183,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn the_order_that_costs_less_by_half_is_used_and_the_other_tried_rarely() {
-        let [_, by_policy] = ordered(100_000, 6, 5);
+    fn the_order_that_costs_less_is_used_and_the_other_tried_rarely() {
+        let [_, by_policy] = ordered(100_000, 20, 19);
         assert!((100..1_000).contains(&by_policy), "{by_policy} in an order that is little better");
         let [by_drive, _] = ordered(100_000, 14, 5);
         assert!((100..1_000).contains(&by_drive), "{by_drive} in an order that costs thrice");
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_trial_of_an_order_that_costs_twice_as_much_is_short() {
-        let mut trials = Trials::new(0.95, Nanos::from_secs(2));
+        let mut trials = Trials::new(Nanos::from_secs(2));
         let mut now = Instant::ORIGIN;
         let mut times = [Nanos::ZERO; 2];
         while now < Instant::ORIGIN + Nanos::from_secs(20) {

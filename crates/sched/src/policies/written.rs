@@ -64,7 +64,7 @@ struct TurnTrials {
 
 impl Default for TurnTrials {
     fn default() -> Self {
-        Self { trials: Trials::new(TURNS_BETTER, TURN_TRIAL), tried: Cell::new(false) }
+        Self { trials: Trials::new(TURN_TRIAL), tried: Cell::new(false) }
     }
 }
 
@@ -328,9 +328,6 @@ const FEW_READS: f64 = 10.0;
 /// Measured on `nearline-20tb` beside four writers in sequence: with 20 reads/s the 99th percentile
 /// is 160 ms without turns of the writers and 410 ms with them, with 40 reads/s 840 and 530 ms.
 const MANY_READS: f64 = 40.0;
-/// Writers in sequence take turns if each write costs less than this part then (guess: the others
-/// wait longer).
-const TURNS_BETTER: f64 = 0.95;
 /// The time of a trial of turns: more than two rounds of them.
 const TURN_TRIAL: Nanos = Nanos::from_secs(2);
 /// The number of values in a mean.

@@ -394,3 +394,21 @@ fn few_random_writes_beside_reads_are_forced_on_a_drive_that_takes_one_command_a
         assert!(own > 1.12 * cached, "{drive}: {own}, in the cache {cached}");
     }
 }
+
+/// A drive that orders them goes to and fro, because it destages a write after each read.
+#[test]
+fn few_readers_beside_few_writers_in_another_place_are_ordered_by_the_policy() {
+    let clients = |of, place| format!("{{ {of}, size = '8KiB', range = '{place}' }}");
+    for (readers, writers) in [
+        ("clients = 4", "clients = 4, reads = 0.0"),
+        ("clients = 4, think = '10ms'", "clients = 4, reads = 0.0, think = '10ms'"),
+    ] {
+        let (readers, writers) = (clients(readers, "2%..40%"), clients(writers, "50%..90%"));
+        for drive in ["nearline-20tb", "barracuda-2tb", "savvio10k2"] {
+            let rates = |policy| rates_under(policy, drive, &[&readers, &writers]);
+            let (own, other) = (rates("headtime"), rates("mq-deadline"));
+            let more = |of: usize, part| own[of] > part * other[of];
+            assert!(more(0, 1.4) && more(1, 1.1), "{drive}: {own:?}, mq-deadline {other:?}");
+        }
+    }
+}

@@ -19,12 +19,6 @@ const DRIVE_ORDERS: core::ops::Range<usize> = 5..40;
 /// missed.
 const TIMELY_RESPONSES: u64 = 2;
 
-/// The policy orders if that costs less than this part. Measured on `nearline-20tb`: beside eight
-/// random readers, a client that waits for each write has a third of its rate in the order of the
-/// policy, which costs 0.6 of the drive's; two readers beside sixteen writers have 2.6 times theirs
-/// in one that costs 0.4.
-pub(super) const BETTER: f64 = 0.5;
-
 /// Writes of volumes that do not flush are forced for the flushes of others with this number of
 /// requests held. Measured on `nearline-20tb` and `savvio10k2` beside a client that flushes each of
 /// its writes: in the cache, 2 to 4 random writers have 1.1 to 1.6 times as many requests, 6 to 8
