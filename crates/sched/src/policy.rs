@@ -48,6 +48,8 @@ pub struct View<'a> {
     pub tunables: &'a Tunables,
     /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
+    /// The number of flushes that wait to be sent.
+    pub(crate) flushes: usize,
     /// True if a flush has sectors to save: not all writes since the last were forced.
     pub(crate) unflushed: bool,
     /// Requests that the drive's cache may answer, by ticket: those that it held when they came.

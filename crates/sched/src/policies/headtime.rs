@@ -89,6 +89,8 @@ struct Headtime {
     had_deadline: Option<Instant>,
     /// The run of the last read that was served; `None` if it was in none.
     last_read: Option<RunId>,
+    /// True if the last command that was served is a flush: flushes without end starve nobody.
+    flushed_last: bool,
 }
 
 /// The disk time due to requests without a deadline: a quarter of all, while any wait, so that
@@ -188,6 +190,7 @@ impl Headtime {
             had_time: None,
             had_deadline: None,
             last_read: None,
+            flushed_last: false,
         }
     }
 
@@ -320,6 +323,15 @@ impl Headtime {
         }
     }
 
+    /// Returns whether requests wait for a flush that finds nothing to save: it takes little time,
+    /// and then the next request of its client competes with them. Those of a run do not wait.
+    fn waits_for_empty_flush(&self, view: &View<'_>) -> bool {
+        !view.unflushed
+            && !view.shares.any_terms()
+            && !matches!(self.streams.turn_of(None), Some(Owner::Run(_)))
+            && continues(view).is_none()
+    }
+
     /// A request that was chosen among others, or the first requests of its run.
     fn or_visit(
         &mut self,
@@ -368,6 +380,9 @@ impl Policy for Headtime {
         if !view.shares.any_terms() && self.hit(view).is_some() {
             return view.outstanding.len() + 1;
         }
+        if self.waits_for_empty_flush(view) && !view.flush_may_go() {
+            return view.outstanding.len();
+        }
         let moving = match self.best.depth(view) {
             2 => continues(view).map_or(2, |next| self.depth_in_run(view, next)),
             depth => depth,
@@ -390,7 +405,7 @@ impl Policy for Headtime {
 
     fn forces(&self, view: &View<'_>, write: &Request) -> bool {
         let (written, streams) = (self.best.written(), self.streams.streams());
-        let held = 1 + view.queue.len() + view.outstanding.len();
+        let held = 1 + view.queue.len() + view.outstanding.len() + view.flushes;
         let is_flushed_soon = || {
             written.are_flushed_soon(held)
                 && !streams.any_long_unflushed_run()
@@ -413,6 +428,10 @@ impl Policy for Headtime {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
+        let flush_waits = view.flushes > 0 && view.flush_may_go() && !self.flushed_last;
+        if flush_waits && self.waits_for_empty_flush(view) {
+            return Choice::Nothing;
+        }
         if view.idle_share >= IDLE_SHARE {
             self.had_time = Some(view.now);
         }
@@ -454,6 +473,7 @@ impl Policy for Headtime {
     }
 
     fn finished(&mut self, finished: &Finished) {
+        self.flushed_last = finished.request.op == Op::Flush;
         if finished.request.op == Op::Read {
             self.last_read = self.streams.streams().run_of(finished.request.id);
         }

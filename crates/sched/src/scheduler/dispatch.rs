@@ -35,6 +35,7 @@ macro_rules! view {
             mean_response: $scheduler.mean_response,
             idle_share: $scheduler.idle_time.share(),
             idle: $scheduler.idle(),
+            flushes: $scheduler.flushes.len(),
             unflushed: $scheduler.unflushed.is_some(),
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,

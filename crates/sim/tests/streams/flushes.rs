@@ -55,3 +55,32 @@ fn commits_have_their_part_beside_few_random_writers() {
         }
     }
 }
+
+/// All of them are forced to the medium, the cheapest first.
+#[test]
+fn clients_that_commit_one_by_one_have_more_than_in_the_order_of_arrival() {
+    let one_each = ["20%..25%", "60%..65%"].map(|place| {
+        format!("{{ reads = 0.0, flush_every = 1, size = '8KiB', range = '{place}' }}")
+    });
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let all =
+            |policy, streams: &[&str]| rates_under(policy, drive, streams).iter().sum::<f64>();
+        for (streams, part) in [
+            (&["{ clients = 2, reads = 0.0, flush_every = 1, size = '8KiB' }"][..], 1.05),
+            (&[&one_each[0], &one_each[1]], 1.25),
+        ] {
+            let (own, other) = (all("headtime", streams), all("mq-deadline", streams));
+            assert!(own > part * other, "{drive}: {streams:?}: {own}, mq-deadline {other}");
+        }
+    }
+}
+
+/// Its client commits again before a read goes that costs more.
+#[test]
+fn a_client_that_commits_has_its_part_beside_a_reader() {
+    let reader = "{ clients = 1, size = '8KiB', range = '50%..90%' }";
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let ([commits, reads], _) = parts(drive, [COMMITS, reader]);
+        assert!(commits > 0.35 && reads > 0.35, "{drive}: {commits} and {reads}");
+    }
+}
