@@ -416,6 +416,16 @@ impl Streams {
         self.rests.values().filter(thinks).count()
     }
 
+    /// The rest whose next request is expected within `soon` after its last completion, and the
+    /// time by which it is.
+    pub(crate) fn next_of_a_rest(&self, now: Instant, soon: Nanos) -> Option<(VolumeId, Instant)> {
+        let expected = self.rests.iter().filter_map(|(volume, account)| {
+            let until = account.think.returns_by(soon)?;
+            (until > now).then_some((*volume, until))
+        });
+        expected.min_by_key(|(_, until)| *until)
+    }
+
     fn find_bulk(&mut self) {
         self.bulk.clear();
         self.bulk.extend(self.runs.values().filter(|run| run.is_in_bulk()).map(|run| run.volume));

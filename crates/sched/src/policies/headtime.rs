@@ -257,6 +257,11 @@ impl Headtime {
                     }
                     _ => self.best.cheapest_or_run(view),
                 };
+                if tenant.is_none()
+                    && let Some(until) = self.until_one_more(view, cheapest)
+                {
+                    return Choice::Hold { until, reason: HoldReason::Anticipation };
+                }
                 self.or_visit(view, tenant, cheapest)
             }
             StreamTurn::Of(Owner::Run(run)) | StreamTurn::Visit(run) => {
@@ -330,6 +335,16 @@ impl Headtime {
             && !view.shares.any_terms()
             && !matches!(self.streams.turn_of(None), Some(Owner::Run(_)))
             && continues(view).is_none()
+    }
+
+    /// The time until which one more request is worth a wait before the cheapest of all goes.
+    fn until_one_more(&mut self, view: &View<'_>, cheapest: Option<Ticket>) -> Option<Instant> {
+        let cheapest = cheapest.and_then(|ticket| view.queue.get(ticket));
+        let cost = |cheapest: &Queued| view.next(&cheapest.target).expected;
+        let next = cheapest.and_then(|cheapest| self.streams.one_more(view, cost(cheapest)));
+        let next = next.filter(|(_, until)| self.allows(view, *until, None));
+        self.streams.waits_for_one_more(view.now, next);
+        next.map(|(_, until)| until)
     }
 
     /// A request that was chosen among others, or the first requests of its run.

@@ -54,6 +54,8 @@
 //! its process has ended, the next request is worth waiting for where another process continued the
 //! run the last time (cooperation, P3). The time of a wait is charged to the owner. The next write
 //! of a run that the drive takes into its cache needs no arm, and is waited for a short time only.
+//! Where all requests compete, the next one of a client that was answered just now is worth a wait
+//! as long as the cheapest of one more costs that much less.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
@@ -109,6 +111,8 @@ pub(crate) struct StreamTurns {
     change: OnceCell<Nanos>,
     /// The earliest virtual time of an owner with queued requests at the last decision, by tenant.
     earliest: BTreeMap<Option<Tenant>, u64>,
+    /// The volume of the next request that is waited for where all compete, and the begin of that.
+    one_more: Option<(VolumeId, Instant)>,
     waits: Waits,
 }
 
@@ -149,6 +153,9 @@ const SPARE: u64 = 8;
 /// requests/s, with 2 1,540.
 const LONGEST_AHEAD: f64 = 2.0;
 const SHORTEST_AHEAD: f64 = 1.0 / 8.0;
+/// The part of what one more request to choose from saves that a wait for it may take (guess: the
+/// wait is certain, what it saves an average).
+const WORTH_ONE_MORE: f64 = 0.5;
 /// A turn is at least this many changes long (guess: a third of the time is lost then).
 const SHORTEST_CHANGES: u64 = 2;
 /// All owners have a turn within this time, which bounds the time without progress of each.
@@ -336,6 +343,38 @@ impl StreamTurns {
                 StreamTurn::Expected(until)
             }
             _ => StreamTurn::OfVolume(volume),
+        }
+    }
+
+    /// Where all requests compete, the next request of a client that was answered just now: its
+    /// volume, and the time until which it is worth a wait, because the cheapest of one more costs
+    /// less. The cheapest of those in the queue costs `cost`.
+    pub(crate) fn one_more(&self, view: &View<'_>, cost: Nanos) -> Option<(VolumeId, Instant)> {
+        if !view.outstanding.is_empty() || !view.has_one_arm() || self.has_time_to_spare(view) {
+            return None;
+        }
+        let competing = view.queue.len() as f64;
+        // Service times fall with the number of requests to this power (docs/limits.md, 1).
+        let falls = 1.0 - libm::sqrt(libm::sqrt(competing / (competing + 1.0)));
+        let saves = cost.as_ns() as f64 * falls;
+        self.streams.next_of_a_rest(view.now, Nanos::from_ns((saves * WORTH_ONE_MORE) as u64))
+    }
+
+    /// Counts the wait for one more request that begins, goes on or ends.
+    pub(crate) fn waits_for_one_more(&mut self, now: Instant, next: Option<(VolumeId, Instant)>) {
+        match (next, self.one_more.take()) {
+            (Some((volume, _)), since) => {
+                self.waits.begun += u64::from(since.is_none());
+                self.one_more = since.or(Some((volume, now)));
+            }
+            (None, Some((volume, since))) => {
+                let came = match self.streams.account(Owner::Rest(volume)).think.has_gone_on() {
+                    true => Came::Yes,
+                    false => Came::No,
+                };
+                self.count_wait(now.saturating_since(since), came);
+            }
+            (None, None) => {}
         }
     }
 

@@ -34,6 +34,18 @@ impl Think {
         Some(self.idle_since? + self.within(most)?)
     }
 
+    /// The same without a margin, once the think time is known: a wait that saves little.
+    pub(super) fn returns_by(&self, most: Nanos) -> Option<Instant> {
+        let (mean, deviation) = self.mean_ns?;
+        let wait = Nanos::from_ns((mean + 4.0 * deviation) as u64);
+        (!self.has_ended() && wait <= most).then_some(self.idle_since? + wait)
+    }
+
+    /// Returns whether a request was submitted after the last completion.
+    pub(crate) fn has_gone_on(&self) -> bool {
+        self.idle_since.is_none()
+    }
+
     /// The time before which the next request is not expected: the mean less two mean deviations.
     pub(crate) fn not_before(&self) -> Option<Instant> {
         let (mean, deviation) = self.mean_ns?;

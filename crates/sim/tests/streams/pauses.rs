@@ -10,7 +10,7 @@ use headtime_units::{Extent, Nanos};
 use headtime_workload::{Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
 
 use super::measure;
-use super::rates::{PAGE_CACHE, figures_with, on_a_large_drive, rates, sequential};
+use super::rates::{PAGE_CACHE, figures_with, on_a_large_drive, rates, rates_under, sequential};
 
 /// Two readers in sequence, a random one and random writes, together about half of what the drive
 /// serves: a turn would let the random reads wait, and the writes go into the drive's cache.
@@ -204,5 +204,16 @@ fn runs_that_use_little_time_do_not_wait_for_a_whole_turn_of_the_other_requests(
     let together = on_a_large_drive("headtime", &streams);
     for camera in &together[..12] {
         assert!(camera.iops > 0.7 * alone, "{} of {alone}: {together:?}", camera.iops);
+    }
+}
+
+/// The next request of the one that was answered comes soon, and the cheaper of two goes.
+#[test]
+fn few_random_readers_with_short_pauses_have_more_than_in_the_order_of_arrival() {
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let readers = "{ clients = 2, size = '8KiB', think = '100us' }";
+        let rate = |policy| rates_under(policy, drive, &[readers])[0];
+        let (own, other) = (rate("headtime"), rate("fcfs"));
+        assert!(own > 1.08 * other, "{drive}: {own}, in order of arrival {other}");
     }
 }
