@@ -34,10 +34,12 @@ const MAX_CREDIT: u64 = 12;
 /// beside short waits 4 costs the others 1 % less than 2.
 const MUCH_CREDIT: u64 = 4;
 
-/// Others wait so many changes for a flush (guess: a full cache of random writes is destaged then;
-/// more are the flusher's own). Measured on `nearline-20tb` with 1 to 4 random writers beside a
-/// client that flushes each write: with 12, that has a fifth of the rate that it has with 32.
-const LONGEST_FLUSH: u64 = 32;
+/// Others wait so many changes for a flush (guess: longer than any drive takes to destage a full
+/// cache of random writes). Measured with 1 to 8 random writers beside a client that flushes each
+/// write: those that go before the flush is done fill the cache for the next. On `nearline-20tb`,
+/// which holds 32 writes, the client has a fifth with 12 of what it has from 32 on, and on
+/// `ultrastar-hc570`, which holds 128, a tenth with 32 of what it has from 64 on.
+const LONGEST_FLUSH: u64 = 256;
 
 /// The credits of the volumes.
 #[derive(Clone, Debug, Default)]

@@ -36,10 +36,10 @@ fn commits_and_a_copy_have_their_parts() {
     }
 }
 
-/// A few writers fill the cache between two flushes.
+/// A few writers fill the cache between two flushes, or during one that takes long.
 #[test]
 fn commits_have_their_part_beside_few_random_writers() {
-    for drive in ["nearline-20tb", "savvio10k2"] {
+    for (drive, part) in [("nearline-20tb", 0.15), ("savvio10k2", 0.15), ("ultrastar-hc570", 0.1)] {
         for clients in [1, 2] {
             let writers = format!(
                 "{{ clients = {clients}, reads = 0.0, size = '4KiB', range = '50%..90%' }}"
@@ -47,7 +47,7 @@ fn commits_have_their_part_beside_few_random_writers() {
             for client in [LOG, COMMITS] {
                 let ([commits, rest], starved) = parts(drive, [client, &writers]);
                 assert!(
-                    commits > 0.15 && rest > 0.38 && commits > 2.0 * starved,
+                    commits > part && rest > 0.38 && commits > 2.0 * starved,
                     "{drive}: {client}: {commits} of its rate alone, {rest} of that of {clients} \
                         writers, in order {starved}"
                 );
