@@ -154,7 +154,7 @@ impl MeanResponse {
     }
 }
 
-/// The time of a trial of who orders, and of forced writes: with less, its mean cost is off by 6 %,
+/// The time of a trial of the order, and of forced writes: with less, its mean cost is off by 6 %,
 /// and the writes that are in the drive's cache at its begin distort it.
 const TRIAL: Nanos = Nanos::from_secs(1);
 /// While the drive orders, it is given no more commands once one has waited for so many mean

@@ -346,7 +346,7 @@ impl StreamTurns {
         }
     }
 
-    /// Where all requests compete, the next request of a client that was answered just now: its
+    /// The next request of a client that was answered just now, where all requests compete: its
     /// volume, and the time until which it is worth a wait, because the cheapest of one more costs
     /// less. The cheapest of those in the queue costs `cost`.
     pub(crate) fn one_more(&self, view: &View<'_>, cost: Nanos) -> Option<(VolumeId, Instant)> {
