@@ -412,3 +412,17 @@ fn few_readers_beside_few_writers_in_another_place_are_ordered_by_the_policy() {
         }
     }
 }
+
+/// They are few in a second because the drive destages a write after each; in turns they are more.
+#[test]
+fn many_waiting_clients_beside_writers_in_sequence_have_turns() {
+    let writers = "{ clients = 4, reads = 0.0, size = '128KiB', run = { kind = 'sequential' }, \
+        positions = 4, range = '50%..90%' }";
+    let clients = "{ clients = 8, reads = 0.7, size = '8KiB', range = '2%..40%' }";
+    for drive in ["ultrastar-hc570", "barracuda-2tb", "cheetah10k7"] {
+        let alone = [clients, writers].map(|stream| rates(drive, &[stream])[0]);
+        let together = rates(drive, &[clients, writers]);
+        let parts = [together[0] / alone[0], together[1] / alone[1]];
+        assert!(parts[0] > 0.28 && parts[1] > 0.32, "{drive}: {parts:?}");
+    }
+}
