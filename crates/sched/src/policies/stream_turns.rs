@@ -55,7 +55,7 @@
 //! run the last time (cooperation, P3). The time of a wait is charged to the owner. The next write
 //! of a run that the drive takes into its cache needs no arm, and is waited for a short time only.
 //! Where all requests compete, the next one of a client that was answered just now is worth a wait
-//! as long as the cheapest of one more costs that much less.
+//! of half the time that the cheapest of one more costs less.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
