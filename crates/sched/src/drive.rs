@@ -221,6 +221,9 @@ pub struct Outstanding {
     pub worst: Nanos,
     /// True if the drive's cache probably answers it, so that the head stays where it is.
     pub(crate) probably_cached: bool,
+    /// True for a write that the drive's cache probably takes at once, so that the head does not go
+    /// there now.
+    pub(crate) probably_taken: bool,
     /// The sums of [`Finished::other_arms`](crate::Finished::other_arms) and
     /// [`Finished::overlapped`](crate::Finished::overlapped), once it is done.
     pub(crate) other_arms: Nanos,

@@ -30,6 +30,7 @@ mod sorted;
 mod stalls;
 mod streams;
 mod table;
+mod taken;
 mod timed;
 pub mod tour;
 mod tunables;

@@ -110,10 +110,11 @@ impl View<'_> {
         !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
     }
 
-    /// The predicted head after everything outstanding, most likely; computed on first use.
+    /// The predicted head after everything outstanding that moves it now, most likely; computed on
+    /// first use.
     pub fn head(&self) -> &Head {
         self.head.get_or_init(|| {
-            let mut moving = self.moving();
+            let mut moving = self.moving().filter(|command| !command.probably_taken);
             let Some(first) = moving.next() else { return self.last.head };
             let mut head = self.after(&self.last.head, first);
             head.free_at += self.overdue(first, head.free_at);

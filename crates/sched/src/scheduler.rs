@@ -62,6 +62,7 @@ use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Promise, Refusal, Request, RequestId, StreamId};
 use crate::shares::Shares;
 use crate::stalls::{StallCounts, StallMeter};
+use crate::taken::TakenWrites;
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
 /// The maximum number of reads that are known to be in the drive's cache (guess: they go at once).
@@ -100,6 +101,7 @@ pub struct Scheduler {
     last: LastAccess,
     /// The last completion, but for those of writes into the drive's cache.
     arm_until: Instant,
+    taken: TakenWrites,
     mean_response: Nanos,
     idle_time: IdleTime,
     /// The time in which the drive had no command, up to the last one sent.
@@ -173,6 +175,7 @@ impl Scheduler {
             mean_response: Nanos::ZERO,
             idle_time: IdleTime::default(),
             idle: Nanos::ZERO,
+            taken: TakenWrites::default(),
             cached: SmallVec::new(),
             accounts: Accounts::default(),
             keeps_predicted: false,

@@ -46,12 +46,13 @@ impl Scheduler {
         let cached = self.learn(&command, &done);
         self.last.finished = self.last.finished.max(done.finished);
         let goes_into_cache = cached && command.target.op != Op::Read;
+        let kind = if cached { AccessKind::CacheHit } else { AccessKind::Media };
+        self.taken.done(&command, kind);
         if !goes_into_cache {
             command.overlapped = before.saturating_since(self.arm_until.max(command.dispatched));
             self.arm_until = self.last.finished;
         }
         if self.arms.are_several() {
-            let kind = if cached { AccessKind::CacheHit } else { AccessKind::Media };
             self.arms.note_times(&mut command, done.finished, kind, disk_time);
         }
 

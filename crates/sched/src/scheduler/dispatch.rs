@@ -219,6 +219,7 @@ impl Scheduler {
             ends,
             worst,
             probably_cached,
+            probably_taken: !command.fua && self.taken.probably_take(&target),
             other_arms: Nanos::ZERO,
             overlapped: Nanos::ZERO,
             charges,

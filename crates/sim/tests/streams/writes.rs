@@ -426,3 +426,25 @@ fn many_waiting_clients_beside_writers_in_sequence_have_turns() {
         assert!(parts[0] > 0.28 && parts[1] > 0.32, "{drive}: {parts:?}");
     }
 }
+
+const LIGHT_WRITER: &str = "{ clients = 1, reads = 0.0, size = '4KiB', think = '100us', \
+    run = { kind = 'sequential' }, positions = 1, range = '2%..40%' }";
+
+/// A write in sequence at the drive, which its cache takes at once, does not move the head: the
+/// cheapest read is chosen from where that is.
+#[test]
+fn random_readers_beside_a_light_writer_keep_their_order() {
+    let readers =
+        "{ clients = 16, reads = 1.0, size = '8KiB', think = '100us', range = '50%..90%' }";
+    for drive in ["nearline-20tb", "ultrastar-hc570"] {
+        let parts = parts_of(drive, readers);
+        assert!(parts[0] > 0.85 && parts[1] > 0.85, "{drive}: {parts:?}");
+    }
+}
+
+/// The rates of a light writer and of other clients beside each other, as parts of theirs alone.
+fn parts_of(drive: &str, others: &str) -> [f64; 2] {
+    let alone = [LIGHT_WRITER, others].map(|stream| rates(drive, &[stream])[0]);
+    let together = rates(drive, &[LIGHT_WRITER, others]);
+    [together[0] / alone[0], together[1] / alone[1]]
+}
