@@ -27,6 +27,7 @@
 mod account;
 mod charges;
 mod habits;
+mod light;
 mod min_parts;
 mod read_ahead;
 mod runs;
@@ -41,6 +42,7 @@ use headtime_units::{Instant, Lba, Nanos};
 pub(crate) use self::account::Account;
 use self::account::{Parts, parts_of};
 use self::habits::{Habits, Kind, kind_of};
+use self::light::Flushes;
 use self::min_parts::MinParts;
 pub(crate) use self::min_parts::waits_for_flush;
 use self::runs::FORGOTTEN;
@@ -81,6 +83,9 @@ struct Run {
     waited_for_room: Option<Instant>,
     /// True if the drive took its last write into the cache at once.
     last_was_cached: bool,
+    /// The mean share of the time that its writes take on the medium, as fast as its client sends
+    /// them while the drive's cache takes them at once; 1 before the first.
+    media_share: f64,
     /// True if its client sends flushes after requests of it.
     is_flushed: bool,
     /// The time from the submission of its last request to the deadline of that.
@@ -141,6 +146,7 @@ pub(crate) struct Streams {
     /// The run of the last read that took the arm.
     arm_at: Option<RunId>,
     destaging: Destaging<Owner>,
+    flushes: Flushes,
     /// The last flush of each volume.
     flushed: BTreeMap<VolumeId, Instant>,
     min_parts: MinParts,

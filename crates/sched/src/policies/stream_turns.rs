@@ -731,10 +731,12 @@ fn is_ahead(streams: &Streams, run: RunId, earliest: u64) -> bool {
 
 /// Returns whether the writes of a run have turns although its client waits for each: the drive
 /// cannot destage all of them beside many reads, and each time its cache is full costs these two
-/// seeks; or flushes of others would wait for them.
+/// seeks; or flushes of others would wait for them, unless they are light and these are shared.
 fn needs_turns(streams: &Streams, run: RunId, written: &Written, view: &View<'_>) -> bool {
     streams.has_waited_for_room(run, view.now) && written.are_beside_many_reads(view.now)
-        || view.has_one_arm() && streams.any_flushed(view.now)
+        || view.has_one_arm()
+            && streams.any_flushed(view.now)
+            && !(streams.flushes_are_shared() && streams.is_light(run))
 }
 
 /// Returns whether a request at the drive is one of `own`.

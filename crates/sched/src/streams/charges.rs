@@ -88,6 +88,10 @@ impl Streams {
         if cached && !run.last_was_cached {
             run.waited_for_room = Some(finished.finished);
         }
+        if run.last_was_cached && transfer_ns > 0.0 {
+            let each_ns = (run.account.think.mean() + finished.service()).as_ns() as f64;
+            run.media_share += (transfer_ns / each_ns.max(1.0) - run.media_share) / 16.0;
+        }
         if let Some(habits) = self.habits.get_mut(&run.kind) {
             if !follows {
                 habits.follows_another();
@@ -126,6 +130,9 @@ impl Streams {
         self.gone(finished.request.id);
         self.flushed.insert(finished.request.volume, finished.finished);
         let flusher = self.owner(&finished.request);
+        if is_rest(flusher) {
+            self.flushes.add(finished.finished);
+        }
         if let Owner::Run(run) = flusher {
             self.pauses(run, finished, change);
         } else if let Some(account) = self.account_mut(flusher) {

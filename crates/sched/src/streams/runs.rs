@@ -73,6 +73,7 @@ impl Streams {
             any_finished: true,
             waited_for_room: None,
             last_was_cached: false,
+            media_share: 1.0,
             is_flushed: false,
             deadline: None,
             unanswered: 0,

@@ -442,6 +442,27 @@ fn random_readers_beside_a_light_writer_keep_their_order() {
     }
 }
 
+/// A write that continues one in the cache goes there also where that has no room for others.
+#[test]
+fn a_light_writer_passes_random_writers_that_fill_the_cache() {
+    let writers =
+        "{ clients = 4, reads = 0.0, size = '8KiB', think = '100us', range = '50%..90%' }";
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let parts = parts_of(drive, writers);
+        assert!(parts[0] > 0.5 && parts[1] > 0.8, "{drive}: {parts:?}");
+    }
+}
+
+#[test]
+fn clients_that_share_flushes_need_no_turns_of_a_light_writer() {
+    let clients = "{ clients = 8, reads = 0.0, flush_every = 1, size = '8KiB', think = '100us', \
+        range = '50%..90%' }";
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let parts = parts_of(drive, clients);
+        assert!(parts[0] > 0.8 && parts[1] > 0.4, "{drive}: {parts:?}");
+    }
+}
+
 /// The rates of a light writer and of other clients beside each other, as parts of theirs alone.
 fn parts_of(drive: &str, others: &str) -> [f64; 2] {
     let alone = [LIGHT_WRITER, others].map(|stream| rates(drive, &[stream])[0]);

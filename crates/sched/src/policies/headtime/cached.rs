@@ -79,17 +79,31 @@ impl Headtime {
     }
 
     /// Returns whether a request goes into the drive's cache beside the turns. With time to spare,
-    /// and if it is of a slow writer, it does so also where the cache is full, if it extends what
-    /// that holds.
+    /// and if it is of a slow or light writer, it does so also where the cache is full, if it
+    /// extends what that holds.
     fn goes_into_cache(&self, view: &View<'_>, queued: &Queued) -> bool {
         let has_room = || self.best.written().cache(view) == WriteCache::HasRoom;
         let extends = || {
             self.streams.streams().extends_cached(&queued.request)
-                && (self.streams.has_time_to_spare(view) || self.passes_slow_write(queued))
+                && (self.streams.has_time_to_spare(view)
+                    || self.passes_slow_write(queued)
+                    || self.is_of_light_run(queued) && self.destages_with_others(view, queued))
         };
         view.belief.takes_into_cache(Op::Write)
             && self.passes(view, queued)
             && (has_room() || extends())
+    }
+
+    /// As [`StreamTurns::destages_with_others`](crate::policies::stream_turns::StreamTurns).
+    fn destages_with_others(&self, view: &View<'_>, queued: &Queued) -> bool {
+        let (tenant, written) = (tenant_of(view, queued), self.best.written());
+        self.streams.destages_with_others(view, tenant, queued, written)
+    }
+
+    /// Returns whether a request belongs to the run of a light writer.
+    fn is_of_light_run(&self, queued: &Queued) -> bool {
+        let streams = self.streams.streams();
+        streams.run_of(queued.request.id).is_some_and(|run| streams.is_light(run))
     }
 
     /// Returns whether a command at the drive needs no arm.
@@ -105,12 +119,7 @@ impl Headtime {
         is_cached_write(&queued.request)
             && !self.best.written().take_turns()
             && (self.streams.has_time_to_spare(view)
-                || self.streams.destages_with_others(
-                    view,
-                    tenant_of(view, queued),
-                    queued,
-                    self.best.written(),
-                )
+                || self.destages_with_others(view, queued)
                 || self.streams.has_used_less_than_turn(tenant_of(view, queued), queued)
                 || self.passes_slow_write(queued)
                 || self.is_of_only_run(view, queued))

@@ -1,0 +1,54 @@
+//! Light writers: clients that wait for each of their writes in sequence, and write much less than
+//! the medium takes.
+
+use headtime_units::Instant;
+
+use super::{Run, RunId, Streams};
+use crate::request::Op;
+
+/// The largest share of the time that the writes of a light run take on the medium, and that those
+/// of all runs take beside it. Measured with one to four writers in sequence beside others on six
+/// drives: up to this share both have up to two fifths more where such writes go also into a full
+/// cache, and with twice as much they have up to two fifths less.
+const LIGHT: f64 = 0.3;
+const ALL_LIGHT: f64 = 0.75;
+/// Flushes are shared that answer so many clients on average. Measured with 1 to 8 clients that
+/// flush each of their writes beside a light writer on five drives: from 4 on, which share flushes
+/// by two and more, all have up to half more without turns of the writer, and 1 or 2 have half as
+/// much.
+const SHARED: f64 = 1.6;
+
+/// The clients whose flushes the drive answers at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flushes {
+    last: Option<Instant>,
+    /// Those of the last flush so far, and their mean number of about the last eight.
+    answered: f64,
+    mean: f64,
+}
+
+impl Flushes {
+    /// Notes a flush of a client that finished at `finished`.
+    pub(super) fn add(&mut self, finished: Instant) {
+        if self.last.replace(finished) != Some(finished) {
+            self.mean += (core::mem::take(&mut self.answered) - self.mean) / 8.0;
+        }
+        self.answered += 1.0;
+    }
+}
+
+impl Streams {
+    /// Returns whether the writes of a run take a small share of the time on the medium, and those
+    /// of all runs leave some to others.
+    pub(crate) fn is_light(&self, id: RunId) -> bool {
+        let writes = |run: &&Run| run.op == Op::Write && !run.held.is_empty();
+        let all = || self.runs.values().filter(writes).map(|run| run.media_share).sum::<f64>();
+        self.runs.get(&id).is_some_and(|run| run.media_share <= LIGHT) && all() <= ALL_LIGHT
+    }
+
+    /// Returns whether clients that write at random share their flushes, so that what else these
+    /// have to save costs each of them little.
+    pub(crate) fn flushes_are_shared(&self) -> bool {
+        self.flushes.mean >= SHARED
+    }
+}
