@@ -52,6 +52,10 @@ pub(crate) struct Written {
     fua_time: Mean,
     /// The response time of reads.
     read_response: Mean,
+    /// The last completion of a read, and the share of the last 16 reads or so that were submitted
+    /// [soon](SOON) after one.
+    last_answer: Option<Instant>,
+    answered: f64,
     /// Writes go until none is left.
     writes_go: Cell<bool>,
     turns: TurnTrials,
@@ -172,7 +176,8 @@ impl Written {
     pub(crate) fn are_beside_many_reads(&self, now: Instant) -> bool {
         let per_second = self.reads_per_second(now);
         let waiting = per_second * self.read_response.mean * 1e-9;
-        per_second > MANY_READS || waiting >= MANY_WAITING
+        let all_the_time = || waiting >= ONE_WAITING && self.answered >= 0.5;
+        per_second > MANY_READS || waiting >= MANY_WAITING || all_the_time()
     }
 
     /// The reads of about the last second.
@@ -256,6 +261,8 @@ impl Written {
     /// Notes a request.
     pub(crate) fn submitted(&mut self, now: Instant, request: &Request) {
         if request.op == Op::Read {
+            let soon = self.last_answer.is_some_and(|answer| now < answer + SOON);
+            self.answered += (f64::from(u8::from(soon)) - self.answered) / 16.0;
             self.reads = 1.0 + self.reads_per_second(now);
             self.last_read = Some(now);
         }
@@ -284,6 +291,7 @@ impl Written {
         let time = finished.arm_time().as_ns() as f64;
         match finished.request.op {
             Op::Read => {
+                self.last_answer = Some(finished.finished);
                 self.read_time.note(time);
                 self.read_response.note(finished.response().as_ns() as f64);
                 if finished.arm_time() > DESTAGED {
@@ -339,6 +347,14 @@ const TURN_TRIAL: Nanos = Nanos::from_secs(2);
 /// clients beside four writers in sequence on six drives: with turns they have up to twice as many
 /// requests, and the writers no fewer.
 const MANY_WAITING: f64 = 2.0;
+/// So many are if they come [soon](SOON) after the last was answered: their client waits nearly all
+/// the time. Measured with one or two such clients beside 2 to 8 writers in sequence on three
+/// drives: with turns the harmonic mean of progress is 5 to 18 % higher, and fifteen times as high
+/// where one had 2 requests/s. The rate of reads that come by themselves depends on no answer: 20
+/// in a second would have a 99th percentile that is half as long again.
+const ONE_WAITING: f64 = 0.9;
+/// The time within which a client answers (guess: about a change).
+const SOON: Nanos = Nanos::from_ms(10);
 /// The number of values in a mean.
 const MEAN_OF: u32 = 64;
 /// Force unit access is slow that takes so many times as long as a read (guess: writes at random

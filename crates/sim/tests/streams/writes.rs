@@ -427,6 +427,18 @@ fn many_waiting_clients_beside_writers_in_sequence_have_turns() {
     }
 }
 
+/// A client that waits all the time counts as many, however few of its reads are served.
+#[test]
+fn a_reader_that_always_waits_has_turns_beside_writers_in_sequence() {
+    let writers = "{ clients = 4, reads = 0.0, size = '1MiB', run = { kind = 'sequential' }, \
+        positions = 1, range = '2%..40%' }";
+    let reader = "{ clients = 1, reads = 1.0, size = '8KiB', think = '100us', range = '50%..90%' }";
+    let alone = [writers, reader].map(|stream| rates("savvio10k2", &[stream])[0]);
+    let together = rates("savvio10k2", &[writers, reader]);
+    let parts = [together[0] / alone[0], together[1] / alone[1]];
+    assert!(parts[0] > 0.35 && parts[1] > 0.3, "{parts:?}");
+}
+
 const LIGHT_WRITER: &str = "{ clients = 1, reads = 0.0, size = '4KiB', think = '100us', \
     run = { kind = 'sequential' }, positions = 1, range = '2%..40%' }";
 
