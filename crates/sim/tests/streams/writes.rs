@@ -459,9 +459,9 @@ fn random_readers_beside_a_light_writer_keep_their_order() {
 fn a_light_writer_passes_random_writers_that_fill_the_cache() {
     let writers =
         "{ clients = 4, reads = 0.0, size = '8KiB', think = '100us', range = '50%..90%' }";
-    for drive in ["nearline-20tb", "savvio10k2"] {
+    for (drive, least) in [("nearline-20tb", [0.57, 0.78]), ("savvio10k2", [0.5, 0.82])] {
         let parts = parts_of(drive, writers);
-        assert!(parts[0] > 0.5 && parts[1] > 0.8, "{drive}: {parts:?}");
+        assert!(parts[0] > least[0] && parts[1] > least[1], "{drive}: {parts:?}");
     }
 }
 
