@@ -52,9 +52,9 @@ pub(crate) struct Written {
     fua_time: Mean,
     /// The response time of reads.
     read_response: Mean,
-    /// The last completion of a read, and the share of the last 16 reads or so that were submitted
-    /// [soon](SOON) after one.
+    /// The last completion of a read.
     last_answer: Option<Instant>,
+    /// The share of the last 16 reads or so that were submitted [soon](SOON) after one.
     answered: f64,
     /// Writes go until none is left.
     writes_go: Cell<bool>,
@@ -351,7 +351,7 @@ const MANY_WAITING: f64 = 2.0;
 /// the time. Measured with one or two such clients beside 2 to 8 writers in sequence on three
 /// drives: with turns the harmonic mean of progress is 5 to 18 % higher, and fifteen times as high
 /// where one had 2 requests/s. The rate of reads that come by themselves depends on no answer: 20
-/// in a second would have a 99th percentile that is half as long again.
+/// in a second would have a 99th percentile that is up to six times as long.
 const ONE_WAITING: f64 = 0.9;
 /// The time within which a client answers (guess: about a change).
 const SOON: Nanos = Nanos::from_ms(10);

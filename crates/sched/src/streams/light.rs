@@ -6,16 +6,18 @@ use headtime_units::Instant;
 use super::{Run, RunId, Streams};
 use crate::request::Op;
 
-/// The largest share of the time that the writes of a light run take on the medium, and that those
-/// of all runs take beside it. Measured with one to four writers in sequence beside others on six
-/// drives: up to this share both have up to two fifths more where such writes go also into a full
-/// cache, and with twice as much they have up to two fifths less.
+/// The largest share of the time that the writes of a light run take on the medium. Measured with
+/// one to four writers in sequence beside random writers on six drives, where such writes go also
+/// into a full cache: up to this share the harmonic mean of progress is up to two fifths higher,
+/// with twice as much up to two fifths lower.
 const LIGHT: f64 = 0.3;
+/// The largest share that the writes of all runs take together while any is light (guess: a quarter
+/// is left to others).
 const ALL_LIGHT: f64 = 0.75;
-/// Flushes are shared that answer so many clients on average. Measured with 1 to 8 clients that
-/// flush each of their writes beside a light writer on five drives: from 4 on, which share flushes
-/// by two and more, all have up to half more without turns of the writer, and 1 or 2 have half as
-/// much.
+/// Flushes are shared that answer so many clients on average. Measured with clients that flush each
+/// of their writes beside a light writer on five drives, without turns of the writer: with 4 or 8
+/// clients the harmonic mean of progress is a third to a half higher; one alone commits half as
+/// often.
 const SHARED: f64 = 1.6;
 
 /// The clients whose flushes the drive answers at once.
