@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use smallvec::SmallVec;
 
-use crate::command::CommandId;
+use crate::command::{CommandId, Finished};
 use crate::drive::{Commands, Outstanding};
 use crate::positioning::{AccessKind, Head, Target};
 use crate::queue::{Queue, Queued};
@@ -139,6 +139,24 @@ impl LastAccess {
     }
 }
 
+/// A moving mean of the response times of the last 64 requests or so; the first request sets it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MeanResponse(Nanos);
+
+impl MeanResponse {
+    pub(crate) fn add(&mut self, response: Nanos) {
+        self.0 = match self.0 {
+            Nanos::ZERO => response,
+            mean => mean - mean / 64 + response / 64,
+        };
+    }
+
+    /// Zero before the first request.
+    pub(crate) fn get(self) -> Nanos {
+        self.0
+    }
+}
+
 /// The requests, the commands, the last access and the shares of one of several arms.
 pub(crate) struct ArmState {
     pub(crate) queue: Queue,
@@ -149,6 +167,8 @@ pub(crate) struct ArmState {
     /// turns, and are charged, on the first.
     pub(crate) shares: Shares,
     pub(crate) last: LastAccess,
+    /// The mean response time of its requests: those of another arm say nothing about their age.
+    pub(crate) mean_response: MeanResponse,
     /// The id after that of the last command that this arm serves, flushes included.
     pub(crate) next_command: CommandId,
     /// The last completion, and that of a command that was not taken into the drive's cache.
@@ -172,6 +192,7 @@ impl ArmStates {
             commands: Commands::default(),
             shares: Shares::new(),
             last: LastAccess::NONE,
+            mean_response: MeanResponse::default(),
             next_command: CommandId(0),
             finished: Instant::ORIGIN,
             busy_until: Instant::ORIGIN,
@@ -347,6 +368,14 @@ impl ArmStates {
             if let Some(state) = self.states.get_mut(arm) {
                 state.last.ended(LastAccess { certain: after.certain && alone, ..after });
             }
+        }
+    }
+
+    /// A read or write has succeeded.
+    pub(crate) fn responded(&mut self, finished: &Finished) {
+        let arm = self.arms.arm_of(finished.request.extent.start);
+        if let Some(state) = arm.and_then(|arm| self.states.get_mut(arm)) {
+            state.mean_response.add(finished.response());
         }
     }
 

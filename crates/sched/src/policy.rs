@@ -71,12 +71,13 @@ impl<'a> View<'a> {
 
     /// The same view of one of several arms.
     pub(crate) fn of_arm(&self, arm: usize) -> View<'a> {
-        let ArmState { queue, commands, last, shares, .. } = &self.arms[arm];
+        let ArmState { queue, commands, last, shares, mean_response, .. } = &self.arms[arm];
         View {
             queue,
             outstanding: commands,
             shares,
             last: *last,
+            mean_response: mean_response.get(),
             head: OnceCell::new(),
             arm_heads: OnceCell::new(),
             arms: &[],

@@ -49,7 +49,7 @@ use smallvec::SmallVec;
 use self::dispatch::view;
 use self::idle_time::IdleTime;
 use crate::account::Accounts;
-use crate::arms::{ArmStates, LastAccess};
+use crate::arms::{ArmStates, LastAccess, MeanResponse};
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
 use crate::drive::{Commands, DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
@@ -102,7 +102,7 @@ pub struct Scheduler {
     /// The last completion, but for those of writes into the drive's cache.
     arm_until: Instant,
     taken: TakenWrites,
-    mean_response: Nanos,
+    mean_response: MeanResponse,
     idle_time: IdleTime,
     /// The time in which the drive had no command, up to the last one sent.
     idle: Nanos,
@@ -172,7 +172,7 @@ impl Scheduler {
             arms,
             last: LastAccess::NONE,
             arm_until: Instant::ORIGIN,
-            mean_response: Nanos::ZERO,
+            mean_response: MeanResponse::default(),
             idle_time: IdleTime::default(),
             idle: Nanos::ZERO,
             taken: TakenWrites::default(),

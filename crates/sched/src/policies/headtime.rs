@@ -79,7 +79,7 @@ struct Headtime {
     tail_revolutions: f64,
     turns: Turns,
     streams: StreamTurns,
-    mean_response: MeanResponse,
+    weighted_response: WeightedResponse,
     unhurried: Unhurried,
     orders: Trials,
     /// The drive's cache or force unit access, where trials decide.
@@ -135,13 +135,13 @@ const OLDEST: usize = 64;
 /// The mean response time that ages are compared with while there are runs, weighted by disk time:
 /// most requests of a run wait for nothing, and what waits beside it would soon count as old.
 #[derive(Clone, Copy, Debug, Default)]
-struct MeanResponse {
+struct WeightedResponse {
     /// Moving means over the last 64 requests or so: of response × disk time, and of disk time.
     weighted: f64,
     weights: f64,
 }
 
-impl MeanResponse {
+impl WeightedResponse {
     fn add(&mut self, finished: &Finished) {
         let time = finished.arm_time().as_ns() as f64;
         self.weighted += (finished.response().as_ns() as f64 * time - self.weighted) / 64.0;
@@ -183,7 +183,7 @@ impl Headtime {
             tail_revolutions: parameters.get("tail_revolutions"),
             turns: Turns::new(parameters).up_to(LONGEST_PERIOD).waiting(),
             streams: StreamTurns::default(),
-            mean_response: MeanResponse::default(),
+            weighted_response: WeightedResponse::default(),
             unhurried: Unhurried::default(),
             orders: Trials::new(TRIAL),
             forced: Trials::new(TRIAL),
@@ -458,7 +458,7 @@ impl Policy for Headtime {
             false => self.best.written().try_no_turns(),
         }
         let mean_response = match self.streams.streams().any_run() {
-            true => self.mean_response.get(),
+            true => self.weighted_response.get(),
             false => view.mean_response,
         };
         let (head, arm_heads) = (view.head.clone(), view.arm_heads.clone());
@@ -493,7 +493,7 @@ impl Policy for Headtime {
             self.last_read = self.streams.streams().run_of(finished.request.id);
         }
         if finished.outcome == Outcome::Success && finished.request.op.moves_head() {
-            self.mean_response.add(finished);
+            self.weighted_response.add(finished);
             self.unhurried.charge(finished);
         }
         if finished.outcome == Outcome::Success {

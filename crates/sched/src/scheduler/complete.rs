@@ -297,12 +297,8 @@ impl Scheduler {
     /// Notes a request that is over, for the accounts, the policy and the mean response time.
     pub(super) fn record_finished(&mut self, finished: &Finished) {
         if finished.request.op.moves_head() && finished.outcome == Outcome::Success {
-            let response = finished.response();
-            // A moving mean over the last 64 requests or so; the first request sets it.
-            self.mean_response = match self.mean_response {
-                Nanos::ZERO => response,
-                mean => Nanos::from_ns(mean.as_ns() - mean.as_ns() / 64 + response.as_ns() / 64),
-            };
+            self.mean_response.add(finished.response());
+            self.arms.responded(finished);
         }
         self.accounts.note(finished);
         if let Some(fill) = self.active_fill() {

@@ -32,7 +32,7 @@ macro_rules! view {
             outstanding: &$scheduler.outstanding,
             max_outstanding: $scheduler.max_outstanding(),
             belief: &*$scheduler.belief,
-            mean_response: $scheduler.mean_response,
+            mean_response: $scheduler.mean_response.get(),
             idle_share: $scheduler.idle_time.share(),
             idle: $scheduler.idle(),
             flushes: $scheduler.flushes.len(),

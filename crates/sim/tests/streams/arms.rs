@@ -55,3 +55,23 @@ fn writes_on_one_arm_do_not_starve_those_on_the_other() {
         assert!(*together > 0.5 * alone, "{together} requests/s of {alone}");
     }
 }
+
+/// The parts of the rates alone that two streams have together on a drive with two arms, each on
+/// an arm of its own.
+fn parts_on_two_arms(streams: [&str; 2]) -> [f64; 2] {
+    let placed = |stream: &str, range: &str| format!("{{ {stream}, range = '{range}' }}");
+    let streams = [placed(streams[0], "2%..40%"), placed(streams[1], "52%..90%")];
+    let together = rates("exos-2x18", &[&streams[0], &streams[1]]);
+    [0, 1].map(|stream| together[stream] / rates("exos-2x18", &[&streams[stream]])[0])
+}
+
+const READER: &str = "clients = 1, reads = 1.0, size = '128KiB', think = '100us', positions = 1, \
+    run = { kind = 'sequential' }";
+
+/// Those of the other arm take a hundredth of the time of one of these.
+#[test]
+fn random_readers_keep_their_order_beside_a_reader_in_sequence_on_the_other_arm() {
+    let random = "clients = 16, reads = 1.0, size = '8KiB', think = '100us'";
+    let parts = parts_on_two_arms([random, READER]);
+    assert!(parts.iter().all(|part| *part > 0.9), "{parts:?}");
+}
