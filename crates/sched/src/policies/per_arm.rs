@@ -27,7 +27,7 @@ use crate::policies::auto::PolicySwitch;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Positioning, Target};
 use crate::queue::Queued;
-use crate::request::{Request, RequestId, StreamId};
+use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::{Charge, FlushTurns};
 use crate::table::Parameters;
 
@@ -53,10 +53,14 @@ impl PerArm {
         }
     }
 
-    /// The instance that decides for requests at the address of `request`.
-    fn instance(&mut self, request: &Request) -> Option<&mut Box<dyn Policy>> {
-        let arm = self.arms.arm_of(request.extent.start)?;
-        self.by_arm.get_mut(arm)
+    /// The instance that decides for requests at the address of `request`; all for a flush.
+    fn instances(&mut self, request: &Request) -> impl Iterator<Item = &mut Box<dyn Policy>> {
+        let arm = match request.op {
+            Op::Flush => None,
+            _ => self.arms.arm_of(request.extent.start),
+        };
+        let by_arm = self.by_arm.iter_mut().enumerate();
+        by_arm.filter(move |(of, _)| arm.is_none_or(|arm| arm == *of)).map(|(_, instance)| instance)
     }
 
     /// Returns whether the whole is decided for; in the view of one arm there are no arms.
@@ -181,9 +185,7 @@ impl Policy for PerArm {
 
     fn submitted(&mut self, now: Instant, request: &Request) {
         self.whole.submitted(now, request);
-        if let Some(instance) = self.instance(request) {
-            instance.submitted(now, request);
-        }
+        self.instances(request).for_each(|instance| instance.submitted(now, request));
     }
 
     fn cancelled(&mut self, id: RequestId) {
@@ -203,10 +205,9 @@ impl Policy for PerArm {
 
     fn finished(&mut self, finished: &Finished) {
         self.whole.finished(finished);
-        if let Some(instance) = self.instance(&finished.request) {
-            let disk_time = finished.disk_time + finished.other_arms;
-            instance.finished(&Finished { disk_time, other_arms: Nanos::ZERO, ..*finished });
-        }
+        let disk_time = finished.disk_time + finished.other_arms;
+        let of_arm = Finished { disk_time, other_arms: Nanos::ZERO, ..*finished };
+        self.instances(&finished.request).for_each(|instance| instance.finished(&of_arm));
     }
 }
 
@@ -216,7 +217,7 @@ mod tests {
 
     use super::*;
     use crate::command::Outcome;
-    use crate::request::{ClassId, Op, VolumeId};
+    use crate::request::{ClassId, VolumeId};
     use crate::table::PolicyEntry;
 
     /// Reports as waits the disk time of all requests that have finished.

@@ -75,3 +75,10 @@ fn random_readers_keep_their_order_beside_a_reader_in_sequence_on_the_other_arm(
     let parts = parts_on_two_arms([random, READER]);
     assert!(parts.iter().all(|part| *part > 0.9), "{parts:?}");
 }
+
+#[test]
+fn commits_on_one_arm_leave_the_other_to_a_reader() {
+    let commits = "clients = 4, reads = 0.0, size = '8KiB', flush_every = 1, think = '100us'";
+    let parts = parts_on_two_arms([READER, commits]);
+    assert!(parts.iter().all(|part| *part > 0.9), "{parts:?}");
+}
