@@ -17,6 +17,7 @@ use crate::drive::{Commands, Outstanding};
 use crate::positioning::{AccessKind, Head, Target};
 use crate::queue::{Queue, Queued};
 use crate::request::Op;
+use crate::room::WrittenOfArm;
 use crate::shares::{ShareChange, Shares};
 
 /// The arms of a drive, or of the members of an array, that work at the same time.
@@ -88,6 +89,13 @@ impl Arms {
     pub(crate) fn in_blocks(self, capacity: Sectors) -> usize {
         let whole = self.unit.is_some_and(|unit| unit.get() >= capacity.get() / self.count as u64);
         if whole { self.count } else { self.of_member.0 }
+    }
+
+    /// The other arms of the same drive, or of the same member of an array.
+    pub(crate) fn beside(self, arm: usize, capacity: Sectors) -> impl Iterator<Item = usize> {
+        let of_drive = self.in_blocks(capacity);
+        let first = arm / of_drive * of_drive;
+        (first..first + of_drive).filter(move |other| *other != arm)
     }
 
     fn members(self) -> usize {
@@ -169,6 +177,7 @@ pub(crate) struct ArmState {
     pub(crate) last: LastAccess,
     /// The mean response time of its requests: those of another arm say nothing about their age.
     pub(crate) mean_response: MeanResponse,
+    pub(crate) written: WrittenOfArm,
     /// The id after that of the last command that this arm serves, flushes included.
     pub(crate) next_command: CommandId,
     /// The last completion, and that of a command that was not taken into the drive's cache.
@@ -193,6 +202,7 @@ impl ArmStates {
             shares: Shares::new(),
             last: LastAccess::NONE,
             mean_response: MeanResponse::default(),
+            written: WrittenOfArm::default(),
             next_command: CommandId(0),
             finished: Instant::ORIGIN,
             busy_until: Instant::ORIGIN,
@@ -319,12 +329,16 @@ impl ArmStates {
         finished: Instant,
         kind: AccessKind,
         disk_time: Nanos,
+        revolution: Nanos,
     ) {
         let goes_into_cache = kind == AccessKind::CacheHit && command.target.op != Op::Read;
         let mut times = None;
         for state in self.of_command(command) {
             let before = state.finished;
             state.finished = before.max(finished);
+            if command.target.op == Op::Write && !command.fua {
+                state.written.wrote(command, finished, revolution);
+            }
             let on_arm = finished.saturating_since(before.max(command.dispatched));
             let mut overlapped = Nanos::ZERO;
             if !goes_into_cache {
@@ -377,6 +391,11 @@ impl ArmStates {
         if let Some(state) = arm.and_then(|arm| self.states.get_mut(arm)) {
             state.mean_response.add(finished.response());
         }
+    }
+
+    /// The writes that were done at `sent` have been flushed.
+    pub(crate) fn saved(&mut self, sent: Instant) {
+        self.states.iter_mut().for_each(|state| state.written.flushed(sent));
     }
 
     /// The arms may be anywhere, since a flush that ended at `finished`.

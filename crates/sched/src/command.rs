@@ -143,7 +143,8 @@ pub enum Decision {
 /// The reason for an idle drive although requests are queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// A near request of the same stream is expected, or the end of a flush.
+    /// A near request of the same stream is expected, the end of a flush, or a write of another
+    /// arm, for which the drive's cache is to have room.
     Anticipation,
     /// Another command now would endanger the deadline of one outstanding.
     Deadline,

@@ -23,6 +23,7 @@ mod policy;
 mod positioning;
 mod queue;
 mod request;
+mod room;
 mod scheduler;
 mod search;
 mod shares;

@@ -22,6 +22,7 @@ use crate::positioning::{
 };
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
+use crate::room::OtherArms;
 use crate::shares::{Charge, Shares, TenantState};
 use crate::tunables::Tunables;
 
@@ -56,6 +57,8 @@ pub struct View<'a> {
     pub(crate) cached: &'a [Ticket],
     /// Each of several arms that are known by address; empty for one arm, and in the view of one.
     pub(crate) arms: &'a [ArmState],
+    /// The use that the other arms make of the cache, in the view of one.
+    pub(crate) other_arms: OtherArms,
     pub(crate) last: LastAccess,
     pub(crate) head: OnceCell<Head>,
     /// The predicted head of each arm, as `head`.
@@ -81,6 +84,7 @@ impl<'a> View<'a> {
             head: OnceCell::new(),
             arm_heads: OnceCell::new(),
             arms: &[],
+            other_arms: OtherArms::of(self, arm),
             ..*self
         }
     }

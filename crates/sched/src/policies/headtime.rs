@@ -360,6 +360,25 @@ impl Headtime {
         }
     }
 
+    /// `choice`, or a wait instead of a write into the cache while another arm needs its room.
+    fn or_leave_room(&self, view: &View<'_>, choice: Choice) -> Choice {
+        let takes_room = |ticket: &Ticket| {
+            let request = view.queue.get(*ticket).map(|queued| &queued.request);
+            request.is_some_and(|request| is_cached_write(request) && !self.forces(view, request))
+        };
+        match (view.other_arms.need_room_until, &choice) {
+            (Some(until), Choice::Send(tickets))
+                if tickets.first().is_some_and(takes_room)
+                    && self.best.written().wait_for_room()
+                    && !self.best.written().are_beside_many_reads(view.now)
+                    && self.allows(view, until, None) =>
+            {
+                Choice::Hold { until, reason: HoldReason::Anticipation }
+            }
+            _ => choice,
+        }
+    }
+
     /// The next command while a thinking tenant's request is expected, by `until`: a request of any
     /// other that is expected to end before `earliest`, when that request comes at the earliest.
     fn next_meanwhile(&self, view: &View<'_>, until: Instant, earliest: Instant) -> Choice {
@@ -422,9 +441,11 @@ impl Policy for Headtime {
         let (written, streams) = (self.best.written(), self.streams.streams());
         let held = 1 + view.queue.len() + view.outstanding.len() + view.flushes;
         let is_flushed_soon = || {
-            written.are_flushed_soon(held)
-                && !streams.any_long_unflushed_run()
-                && (streams.is_flushed(write, view.now) || self.forces_for_others(view, held))
+            !streams.any_long_unflushed_run()
+                && match streams.is_flushed(write, view.now) {
+                    true => written.are_flushed_soon(held) && !view.other_arms.are_unflushed,
+                    false => self.forces_for_others(view, held),
+                }
         };
         let waits = || {
             held >= written.forced_from(view)
@@ -464,7 +485,8 @@ impl Policy for Headtime {
         let (head, arm_heads) = (view.head.clone(), view.arm_heads.clone());
         let view = &View { mean_response, head, arm_heads, ..*view };
         if !view.shares.any_terms() {
-            return self.next(view, None);
+            let choice = self.next(view, None);
+            return self.or_leave_room(view, choice);
         }
         let cost = |queued: &Queued| view.next(&queued.target).expected;
         if let Some(state) = self.turns.urgent_tenant(view, cost) {

@@ -186,7 +186,8 @@ impl Written {
         self.reads * libm::exp(-since.as_secs_f64())
     }
 
-    fn were_flushed(&self, now: Instant) -> bool {
+    /// Returns whether a flush has finished within a second.
+    pub(crate) fn were_flushed(&self, now: Instant) -> bool {
         self.last_flush.is_some_and(|flush| now < flush + Nanos::from_secs(1))
     }
 
@@ -204,9 +205,9 @@ impl Written {
     }
 
     /// Returns whether trials decide which writes are forced that wait for room: where most are
-    /// writes, and on a drive that takes one command at a time.
+    /// writes, on a drive that takes one command at a time, and beside writes for another arm.
     pub(crate) fn are_forced_by_trials(&self, view: &View<'_>) -> bool {
-        view.max_outstanding == 1 || self.are_most()
+        view.max_outstanding == 1 || self.are_most() || view.other_arms.write
     }
 
     /// The number of requests held from which on writes are forced, or that is tried, which wait
@@ -214,6 +215,7 @@ impl Written {
     pub(crate) fn forced_from(&self, view: &View<'_>) -> usize {
         match self.share_of_writes {
             _ if view.max_outstanding == 1 => TRIED_FROM_ONE,
+            _ if view.other_arms.write => 1,
             0.85.. => FORCED_FROM,
             0.5.. => FORCED_FROM - FORCED_FEWER,
             _ if self.forces => FORCED_FROM - FORCED_FEWER,

@@ -53,7 +53,8 @@ impl Scheduler {
             self.arm_until = self.last.finished;
         }
         if self.arms.are_several() {
-            self.arms.note_times(&mut command, done.finished, kind, disk_time);
+            let revolution = self.belief.revolution();
+            self.arms.note_times(&mut command, done.finished, kind, disk_time, revolution);
         }
 
         if self.fill.is_some() && !cached {
@@ -253,6 +254,7 @@ impl Scheduler {
         }
         if done.outcome == Outcome::Success {
             self.unflushed = self.unflushed.filter(|at| *at > command.dispatched);
+            self.arms.saved(command.dispatched);
         }
     }
 

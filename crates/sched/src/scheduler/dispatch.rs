@@ -41,6 +41,7 @@ macro_rules! view {
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
             arms: $scheduler.arms.all(),
+            other_arms: $crate::room::OtherArms::default(),
             last: $scheduler.last,
             head: core::cell::OnceCell::new(),
             arm_heads: core::cell::OnceCell::new(),

@@ -82,3 +82,35 @@ fn commits_on_one_arm_leave_the_other_to_a_reader() {
     let parts = parts_on_two_arms([READER, commits]);
     assert!(parts.iter().all(|part| *part > 0.9), "{parts:?}");
 }
+
+/// Its flush would wait for what the other has in the cache, unless that is forced to the medium.
+#[test]
+fn a_client_that_commits_waits_for_no_writer_on_the_other_arm() {
+    let random = "clients = 1, reads = 0.0, size = '8KiB', think = '100us'";
+    let parts = parts_on_two_arms([random, &format!("{random}, flush_every = 1")]);
+    assert!(parts.iter().all(|part| *part > 0.3), "{parts:?}");
+}
+
+const RANDOM_WRITERS: &str = "clients = 16, reads = 0.0, size = '8KiB', think = '100us'";
+const WRITERS: &str = "clients = 4, reads = 0.0, size = '128KiB', think = '100us', \
+    positions = 4, run = { kind = 'sequential' }";
+
+#[test]
+fn writers_leave_room_in_the_cache_for_those_on_the_other_arm() {
+    let in_one = |clients: u32, size: &str| {
+        format!(
+            "clients = {clients}, reads = 0.0, size = '{size}', think = '100us', positions = 1, \
+                run = {{ kind = 'sequential' }}"
+        )
+    };
+    for other in [RANDOM_WRITERS, WRITERS, &in_one(4, "1MiB")] {
+        let [small, other] = parts_on_two_arms([&in_one(1, "4KiB"), other]);
+        assert!(small > 0.4 && other > 0.85, "{small} beside {other}");
+    }
+}
+
+#[test]
+fn random_writes_are_forced_where_those_on_the_other_arm_fill_the_cache() {
+    let parts = parts_on_two_arms([RANDOM_WRITERS, WRITERS]);
+    assert!(parts.iter().all(|part| *part > 0.7), "{parts:?}");
+}

@@ -109,13 +109,18 @@ impl Headtime {
     /// drive orders them better in its cache than the policy orders few, and where runs have turns,
     /// it destages all of a turn together. One that takes a single command at a time orders few of
     /// them worse than the policy. Of several arms, one would wait for the cached writes of
-    /// another.
+    /// another, however many these are.
     pub(super) fn forces_for_others(&self, view: &View<'_>, held: usize) -> bool {
-        let any_turns = self.streams.streams().any_long_run();
-        match view.max_outstanding {
-            1 => !any_turns || held < FORCED_BESIDE_TURNS,
-            _ => !view.has_one_arm() || !any_turns && held >= FORCED_FOR_OTHERS,
+        let written = self.best.written();
+        if !view.has_one_arm() {
+            return written.were_flushed(view.now);
         }
+        let any_turns = self.streams.streams().any_long_run();
+        written.are_flushed_soon(held)
+            && match view.max_outstanding {
+                1 => !any_turns || held < FORCED_BESIDE_TURNS,
+                _ => !any_turns && held >= FORCED_FOR_OTHERS,
+            }
     }
 
     /// Returns whether the drive caches writes, and all requests are at random.
