@@ -300,15 +300,16 @@ impl Headtime {
     /// The number of commands at the drive where `next` continues the last one. A run that goes on
     /// has more, so that none of their overhead shows; but a drive may pass one over for those
     /// after it, again and again, so that an old one has to come back first. Where a turn begins on
-    /// a drive that reads ahead, the first of long reads goes alone: of several, the drive would
-    /// serve the one first that passes the head first, and lose a revolution or more for each
-    /// before it.
+    /// a drive that reads ahead, or the head is not where the run goes on, the first of long reads
+    /// goes alone: of several, the drive would serve the one first that passes the head first, and
+    /// lose a revolution or more for each before it.
     fn depth_in_run(&self, view: &View<'_>, next: &Queued) -> usize {
         let run_of = |queued: &Queued| self.streams.streams().run_of(queued.request.id);
         let Some(run) = run_of(next) else { return 2 };
         let is_long = next.target.transfer * RUN_DEPTH as u64 >= view.belief.revolution();
+        let goes_on = |first: &Outstanding| first.target.extent.start == view.last.head.next_lba;
         let begins = next.request.op == Op::Read
-            && self.last_read != Some(run)
+            && (self.last_read != Some(run) || !view.outstanding.front().is_none_or(goes_on))
             && is_long
             && view.belief.reads_ahead()
             && self.streams.turn_of(tenant_of(view, next)) == Some(Owner::Run(run));
