@@ -103,6 +103,11 @@ impl View<'_> {
         self.belief.arms().in_blocks(self.belief.capacity()) <= 1
     }
 
+    /// Returns whether this is a view of several arms with alternate stripes.
+    pub(crate) fn is_striped(&self) -> bool {
+        !self.arms.is_empty() && self.has_one_arm()
+    }
+
     /// The number of arms that serve the requests of this view.
     pub(crate) fn arm_count(&self) -> usize {
         let arms = self.belief.arms();
@@ -360,6 +365,13 @@ pub trait Policy: Send {
     /// Returns whether the policy decides for each arm by itself at the moment, so that a deadline
     /// depends on the requests of its arm alone.
     fn decides_by_arm(&self, view: &View<'_>) -> bool {
+        let _ = view;
+        false
+    }
+
+    /// Returns whether one instance of the policy is to decide for all arms at the moment, where
+    /// others could decide for each.
+    fn needs_all_arms(&self, view: &View<'_>) -> bool {
         let _ = view;
         false
     }

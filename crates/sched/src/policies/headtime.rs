@@ -166,6 +166,12 @@ const LATE_RESPONSES: u64 = 5;
 /// of its time (P5 section 2.4: granularity).
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
 
+/// The number of reads held for each striped member from which on runs have turns on all. Measured
+/// on `4*nearline-20tb` and `4*savvio10k2`, 135 pairs and mixtures each: with 1.5, the harmonic
+/// mean of progress is up to 4 % higher than with 2 or 3; where there are always turns, one or two
+/// clients beside a small reader in sequence have a third of their requests.
+const READS_FOR_TURNS: f64 = 1.5;
+
 /// Runs, where volumes have terms.
 const RUN: Parameter = Parameter {
     summary: "where volumes have shares: shortest period in which every tenant has one run; up to \
@@ -498,6 +504,21 @@ impl Policy for Headtime {
             Turn::Expected(until, earliest) => self.next_meanwhile(view, until, earliest),
             other => other.choice(|_| None),
         }
+    }
+
+    /// A turn of a run reaches all striped members, and has to begin on all at the same time. With
+    /// few reads, turns would leave members idle.
+    fn needs_all_arms(&self, view: &View<'_>) -> bool {
+        // Which runs are long depends on it.
+        self.streams.change(view);
+        let at_drive = || view.outstanding.iter().flat_map(|command| &command.requests);
+        let is_read = |held: &&Queued| held.request.op == Op::Read;
+        let many = (READS_FOR_TURNS * view.arm_count() as f64) as usize;
+        let are_many = || {
+            let held = view.queue.by_arrival().chain(at_drive()).take(OLDEST * view.arm_count());
+            held.filter(is_read).take(many).count() == many
+        };
+        view.is_striped() && self.streams.streams().any_heavy_run() && are_many()
     }
 
     fn belief_changed(&mut self) {

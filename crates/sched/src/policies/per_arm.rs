@@ -10,13 +10,15 @@
 //! and none on arm 1, nothing is sent until arm 0 completes one.
 //!
 //! A drive with one arm, and one of which it is not known which arm serves an address, has one
-//! instance. So have a drive that is to order all requests itself, and policies that use shares
-//! whether there are any or not. While volumes have shares, so have striped members, and a drive if
-//! a volume has a cap in requests or bytes a second. Otherwise a share is one of the time of each
-//! arm: half of the drive is half of each arm.
+//! instance. So have a drive that is to order all requests itself, policies that use shares whether
+//! there are any or not, and striped members while there are runs, whose turns reach all of them.
+//! While volumes have shares, so have striped members, and a drive if a volume has a cap in
+//! requests or bytes a second. Otherwise a share is one of the time of each arm: half of the drive
+//! is half of each arm.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use headtime_units::{Instant, Lba, Nanos};
 use smallvec::SmallVec;
@@ -40,6 +42,8 @@ pub(crate) struct PerArm {
     arms: Arms,
     parameters: Parameters,
     build: fn(&Parameters) -> Box<dyn Policy>,
+    /// True if the policy needed all arms at the last decision: a request has kept all of them.
+    needs_all: Cell<bool>,
 }
 
 impl PerArm {
@@ -50,6 +54,7 @@ impl PerArm {
             arms: Arms::ONE,
             parameters: parameters.clone(),
             build,
+            needs_all: Cell::new(false),
         }
     }
 
@@ -68,7 +73,13 @@ impl PerArm {
         self.by_arm.is_empty()
             || view.arms.is_empty()
             || view.shares.any_terms() && !self.shares_by_arm(view)
+            || self.needs_all_arms(view)
             || self.whole.depth(view) == usize::MAX
+    }
+
+    fn needs_all_arms(&self, view: &View<'_>) -> bool {
+        self.needs_all.set(self.whole.needs_all_arms(view));
+        self.needs_all.get()
     }
 
     /// Returns whether shares are of the time of each arm: on a drive whose arms have a block of
@@ -204,7 +215,8 @@ impl Policy for PerArm {
     }
 
     fn finished(&mut self, finished: &Finished) {
-        self.whole.finished(finished);
+        let other_arms = if self.needs_all.get() { Nanos::ZERO } else { finished.other_arms };
+        self.whole.finished(&Finished { other_arms, ..*finished });
         let disk_time = finished.disk_time + finished.other_arms;
         let of_arm = Finished { disk_time, other_arms: Nanos::ZERO, ..*finished };
         self.instances(&finished.request).for_each(|instance| instance.finished(&of_arm));

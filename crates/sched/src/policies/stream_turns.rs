@@ -217,7 +217,6 @@ impl StreamTurns {
 
     /// The next turn among the requests that the view shows, which are those of `tenant`.
     ///
-    /// In a view of several arms all requests compete: turns would keep one arm busy.
     /// Writes that go into the drive's cache beside the turns have none.
     pub(crate) fn next(
         &mut self,
@@ -226,7 +225,7 @@ impl StreamTurns {
         written: &Written,
     ) -> StreamTurn {
         self.streams.drive_was_idle(view.idle);
-        if view.arm_count() > 1 {
+        if !has_turns(view) {
             return StreamTurn::Anyone;
         }
         let change = self.change(view);
@@ -455,7 +454,7 @@ impl StreamTurns {
         ticket: Ticket,
     ) -> Option<RunId> {
         let request = view.queue.get(ticket)?.request;
-        let run = self.streams.run_of(request.id).filter(|_| view.arm_count() == 1)?;
+        let run = self.streams.run_of(request.id).filter(|_| has_turns(view))?;
         self.visits.insert(tenant, Visit { run, waits_since: None });
         self.streams.turn_begins(run);
         Some(run)
@@ -714,6 +713,12 @@ fn expected(view: &View<'_>, think: &Think, longest: Nanos, at_drive: bool) -> O
     }
     let until = think.awaited_until(longest).filter(|until| *until > view.now)?;
     Some(StreamTurn::Expected(until))
+}
+
+/// Returns whether owners have turns in this view. Of several arms with addresses of their own,
+/// turns would keep one busy, and all requests compete; a run reaches all of striped ones.
+fn has_turns(view: &View<'_>) -> bool {
+    view.arm_count() == 1 || view.is_striped()
 }
 
 /// The flush at the drive that a request of `tenant` waits for.

@@ -20,6 +20,10 @@ const ALL_LIGHT: f64 = 0.75;
 /// often.
 const SHARED: f64 = 1.6;
 
+/// The number of requests in a run from which on they are not the parts of one for striped members
+/// (guess: 3 MiB in stripes of 128 KiB).
+const PARTS: u32 = 24;
+
 /// The clients whose flushes the drive answers at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flushes {
@@ -43,9 +47,22 @@ impl Streams {
     /// Returns whether the writes of a run take a small share of the time on the medium, and those
     /// of all runs leave some to others.
     pub(crate) fn is_light(&self, id: RunId) -> bool {
+        self.runs.get(&id).is_some_and(|run| run.media_share <= LIGHT) && self.all_are_light()
+    }
+
+    fn all_are_light(&self) -> bool {
         let writes = |run: &&Run| run.op == Op::Write && !run.held.is_empty();
-        let all = || self.runs.values().filter(writes).map(|run| run.media_share).sum::<f64>();
-        self.runs.get(&id).is_some_and(|run| run.media_share <= LIGHT) && all() <= ALL_LIGHT
+        let all = self.runs.values().filter(writes).map(|run| run.media_share);
+        all.sum::<f64>() <= ALL_LIGHT
+    }
+
+    /// Returns whether any long run is known that is neither light nor of a slow writer, nor the
+    /// parts of a request for striped members.
+    pub(crate) fn any_heavy_run(&self) -> bool {
+        let (slow, all_light) = (self.slow_writers().is_some(), self.all_are_light());
+        let passes =
+            |run: &Run| all_light && run.media_share <= LIGHT || slow && self.is_slow_writers(run);
+        self.runs.values().any(|run| run.is_long && run.requests >= PARTS && !passes(run))
     }
 
     /// Returns whether clients that write at random share their flushes, so that what else these

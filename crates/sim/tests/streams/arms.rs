@@ -1,4 +1,4 @@
-//! Streams on a drive with two arms, each with half of the addresses.
+//! Streams on a drive with two arms, each with half of the addresses, and on arrays.
 
 use headtime_sched::{Tenant, Terms, VolumeId};
 use headtime_units::Share;
@@ -113,4 +113,29 @@ fn writers_leave_room_in_the_cache_for_those_on_the_other_arm() {
 fn random_writes_are_forced_where_those_on_the_other_arm_fill_the_cache() {
     let parts = parts_on_two_arms([RANDOM_WRITERS, WRITERS]);
     assert!(parts.iter().all(|part| *part > 0.7), "{parts:?}");
+}
+
+/// The parts of a run come to each member in turn, and none of these sees that it is one.
+#[test]
+fn a_sequential_reader_has_its_part_of_an_array_beside_random_ones() {
+    let array = "4*nearline-20tb";
+    let random = "{ clients = 16, reads = 1.0, size = '8KiB', range = '2%..40%' }";
+    for reader in ["clients = 1, size = '128KiB'", "clients = 4, size = '1MiB'"] {
+        let reader = format!(
+            "{{ {reader}, positions = 1, range = '50%..90%', run = {{ kind = 'sequential' }} }}"
+        );
+        let together = rates(array, &[random, &reader]);
+        let alone = [random, &reader].map(|stream| rates(array, &[stream])[0]);
+        for (together, alone) in together.iter().zip(alone) {
+            assert!(*together > 0.35 * alone, "{together} requests/s of {alone}");
+        }
+    }
+}
+
+#[test]
+fn readers_in_sequence_do_not_scatter_over_an_array() {
+    let readers = "{ clients = 8, size = '128KiB', run = { kind = 'sequential' } }";
+    let rate = |policy| rates_under(policy, "4*nearline-20tb", &[readers])[0];
+    let (own, queue) = (rate("headtime"), rate("mq-deadline"));
+    assert!(own > 3.0 * queue, "{own} requests/s, under mq-deadline {queue}");
 }
