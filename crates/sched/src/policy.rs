@@ -38,7 +38,8 @@ pub struct View<'a> {
     pub max_outstanding: usize,
     /// The drive model: positions and times.
     pub belief: &'a dyn Positioning,
-    /// The mean response time of recent reads and writes that succeeded; zero before the first.
+    /// The mean response time of recent reads and writes that succeeded, in the view of one arm of
+    /// its own; zero before the first.
     pub mean_response: Nanos,
     /// The share of the last second or so in which no request was held, 0 to 1; 0 once requests
     /// have been held for half a second without a pause.
