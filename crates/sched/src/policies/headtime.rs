@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
+use self::in_time::Late;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::drive::Outstanding;
 use crate::policies::per_arm::PerArm;
@@ -77,6 +78,7 @@ struct Headtime {
     best: SptfExpected,
     walk: usize,
     tail_revolutions: f64,
+    late: Late,
     turns: Turns,
     streams: StreamTurns,
     weighted_response: WeightedResponse,
@@ -188,6 +190,7 @@ impl Headtime {
             best: SptfExpected::new(parameters),
             walk: parameters.get("walk_requests") as usize,
             tail_revolutions: parameters.get("tail_revolutions"),
+            late: Late::default(),
             turns: Turns::new(parameters).up_to(LONGEST_PERIOD).waiting(),
             streams: StreamTurns::default(),
             weighted_response: WeightedResponse::default(),
@@ -540,6 +543,7 @@ impl Policy for Headtime {
         if finished.outcome == Outcome::Success && finished.request.op.moves_head() {
             self.weighted_response.add(finished);
             self.unhurried.charge(finished);
+            self.late.finished(finished);
         }
         if finished.outcome == Outcome::Success {
             self.orders.finished(finished);

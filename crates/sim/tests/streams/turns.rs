@@ -9,7 +9,7 @@ use headtime_units::{Extent, Nanos};
 use headtime_workload::{Arrivals, Interarrival, Order, Sizes, StreamConfig, ThinkTime};
 
 use super::measure;
-use super::rates::{on_a_large_drive, rates, rates_under, sequential};
+use super::rates::{figures_with, on_a_large_drive, rates, rates_under, sequential};
 
 /// Two synchronous readers far from each other, with 500 us between two requests.
 fn two_sequential_readers_mib_per_second(policy: &str) -> f64 {
@@ -247,4 +247,22 @@ fn a_run_that_has_ended_costs_random_clients_nothing() {
     let alone = rates("nearline-20tb", &[mixed])[0];
     let beside = rates("nearline-20tb", &[reader, mixed])[1];
     assert!(beside > 0.97 * alone, "{beside} of {alone}");
+}
+
+/// The drive destages the writes of others before requests with a deadline, and knows no deadlines
+/// itself.
+#[test]
+fn deadlines_are_kept_beside_writes_that_the_drive_destages() {
+    let reads = "{ size = '16KiB', deadline = '150ms', range = '2%..40%', \
+        arrivals = { kind = 'poisson', rate = 20.0 } }";
+    let writes = "{ size = '16KiB', reads = 0.0, deadline = '150ms', range = '2%..40%', \
+        arrivals = { kind = 'poisson', rate = 20.0 } }";
+    let mixed = "{ clients = 8, reads = 0.7, size = '8KiB', think = '100us', range = '50%..90%' }";
+    let writers = "{ clients = 4, reads = 0.0, size = '128KiB', think = '100us', \
+        range = '50%..90%', positions = 4, run = { kind = 'sequential' } }";
+    for (timely, beside) in [(reads, mixed), (writes, writers)] {
+        let figures = figures_with(Vec::new(), "headtime", "nearline-20tb", &[timely, beside]);
+        let (missed, all) = (figures[0].deadline_misses, figures[0].deadline_requests);
+        assert!(missed as f64 <= 0.03 * all as f64, "{missed} of {all} late beside {beside}");
+    }
 }

@@ -128,12 +128,16 @@ impl Headtime {
         // Of several arms that are decided for together, nothing else needs it.
         self.streams.change(view);
         let streams = self.streams.streams();
+        let is_slow = |queued: &Queued| streams.is_of_slow_writer(&queued.request);
         let at_random = |queued: &Queued| {
-            streams.is_of_slow_writer(&queued.request)
-                || queued.deadline.is_none() && streams.is_at_random(&queued.request)
+            is_slow(queued) || queued.deadline.is_none() && streams.is_at_random(&queued.request)
         };
+        // The drive knows no deadlines.
+        let may_wait = |queued: &Queued| is_slow(queued) || queued.deadline.is_none();
+        let mut at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
         view.belief.takes_into_cache(Op::Write)
             && !streams.any_long_run()
             && view.queue.by_arrival().take(OLDEST).all(at_random)
+            && at_drive.all(may_wait)
     }
 }

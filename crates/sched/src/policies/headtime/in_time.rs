@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use headtime_units::{Instant, Nanos};
 
 use super::Headtime;
+use crate::command::Finished;
 use crate::policy::View;
 use crate::positioning::{Head, Target};
 use crate::queue::{Queued, Ticket};
@@ -16,6 +17,50 @@ const FEW: usize = 2;
 /// Revolutions after which a late request no longer waits for cheaper ones (guess: a quarter of a
 /// second at 7,200 rpm).
 const PATIENCE_REVOLUTIONS: u64 = 32;
+
+/// A request in time takes this fraction of the learned time to spare away (guess: misses stay
+/// below one in a hundred, and are forgotten within a minute).
+const FORGETS: u64 = 256;
+/// The maximum time that one late request adds (guess: two revolutions; a drive that hangs once
+/// says little).
+const MAX_AT_ONCE: Nanos = Nanos::from_ms(16);
+
+/// From this share of disk time on nothing is learned to spare: the deadlines compete with each
+/// other, and the more time each has to spare, the fewer the order can keep (guess: half).
+const MANY: f64 = 0.5;
+
+/// The time to spare that is learned from requests that were late: what the model does not know,
+/// such as writes that the drive destages before others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Late {
+    spare: Nanos,
+    /// The share of disk time of requests with a deadline, over about a second.
+    share: f64,
+}
+
+impl Late {
+    /// Notes a request that was served.
+    pub(super) fn finished(&mut self, finished: &Finished) {
+        let part = finished.arm_time().as_secs_f64().min(1.0);
+        let counts = f64::from(finished.request.deadline.is_some());
+        self.share += (counts - self.share) * part;
+        let Some(deadline) = finished.request.deadline else { return };
+        let late = finished.finished.saturating_since(deadline);
+        self.spare = match late.is_zero() {
+            true => self.spare - self.spare / FORGETS,
+            false => self.spare + late.min(MAX_AT_ONCE),
+        };
+        self.spare = self.spare.min(deadline.saturating_since(finished.submitted) / 2);
+    }
+
+    /// The additional time to spare before the deadline of a request.
+    fn of(self, queued: &Queued) -> Nanos {
+        if self.share >= MANY {
+            return Nanos::ZERO;
+        }
+        self.spare.min(due(queued).saturating_since(queued.submitted) / 2)
+    }
+}
 
 impl Headtime {
     /// Returns whether every deadline is met if nothing goes before the drive is ready. How long a
@@ -58,6 +103,7 @@ impl Headtime {
         let tail = Nanos::from_ns(
             (view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64,
         );
+        let late = self.late;
         let mut head = *view.head();
         // The head follows most likely times, because only those end at a real angle; the
         // additional expected time is summed separately.
@@ -78,7 +124,7 @@ impl Headtime {
             .filter(move |queued| !tickets.contains(&queued.ticket) && due(queued) > view.now)
             .map(move |queued| (queued, finish(&queued.target)));
         let in_time = move |(queued, finish): &(&Queued, Instant)| {
-            *finish + tail <= due(queued) || due(queued) <= view.now
+            *finish + tail + late.of(queued) <= due(queued) || due(queued) <= view.now
         };
         chosen.chain(others).filter(move |finish| !in_time(finish)).map(|(queued, _)| queued)
     }
