@@ -72,6 +72,13 @@ impl<O: Copy + PartialEq> Destaging<O> {
         self.idle = idle;
     }
 
+    /// The time to charge for a wait of the idle drive for a request, less what it has destaged
+    /// meanwhile.
+    pub(crate) fn waited_for_request(&mut self, waited: Nanos) -> Nanos {
+        self.idle += waited;
+        self.waited(waited, Nanos::ZERO)
+    }
+
     /// Notes a command, or a part of one.
     pub(crate) fn served(&mut self, finished: Instant) {
         if self.flushed.1 == Some(self.last_finished) && finished > self.last_finished {

@@ -346,8 +346,8 @@ pub trait Policy: Send {
 
     /// The initial charge of `queued` at dispatch, until its measured time is known. Called only
     /// while shares are tracked.
-    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
-        Charge { estimate: view.next(&queued.target).expected, fixed: false }
+    fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
+        Charge { estimate: view.next(&queued.target).expected, ..Charge::default() }
     }
 
     /// The worst-case service time of `target` alone at the drive, if the policy guarantees

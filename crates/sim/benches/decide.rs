@@ -85,7 +85,7 @@ impl Policy for Timed {
         self.inner.uses_shares()
     }
 
-    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
+    fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
         self.inner.charge(view, queued)
     }
 

@@ -218,7 +218,7 @@ impl Policy for Auto {
         true
     }
 
-    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
+    fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
         self.inner.charge(view, queued)
     }
 

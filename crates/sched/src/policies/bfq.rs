@@ -308,7 +308,7 @@ impl Bfq {
             let until = self.idle_until(&service, &queue);
             return if view.now < until { Step::Idle(until) } else { Step::Over(Expiry::TooIdle) };
         };
-        let charge = self.charge(&queue, next.request.extent.len.get());
+        let charge = self.charge_of(&queue, next.request.extent.len.get());
         let is_first = service.sectors == 0;
         if !is_first && queue.charged + charge > queue.entity_budget {
             Step::Over(Expiry::Exhausted)
@@ -476,7 +476,7 @@ impl Bfq {
     }
 
     /// The sectors that a request of a queue is charged.
-    fn charge(&self, queue: &ServiceQueue, sectors: u64) -> u64 {
+    fn charge_of(&self, queue: &ServiceQueue, sectors: u64) -> u64 {
         if queue.sync || !self.symmetric { sectors } else { sectors * ASYNC_CHARGE }
     }
 
@@ -510,7 +510,7 @@ impl Bfq {
         let sectors = extents().map(|extent| extent.len.get()).sum();
         let start = extents().map(|extent| extent.start).min().unwrap_or(self.position);
         let end = extents().map(|extent| extent.end()).max().unwrap_or(self.position);
-        let charge = queue.map_or(sectors, |queue| self.charge(queue, sectors));
+        let charge = queue.map_or(sectors, |queue| self.charge_of(queue, sectors));
         self.chosen = Some((queued.ticket, Sent { id: service.id, start, end, sectors, charge }));
         choice
     }

@@ -24,7 +24,7 @@ use crate::policy::{Choice, Policy, View};
 use crate::positioning::Target;
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
-use crate::shares::Tenant;
+use crate::shares::{Charge, Tenant};
 use crate::streams::{Owner, RunId};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
@@ -474,6 +474,14 @@ impl Policy for Headtime {
         true
     }
 
+    fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
+        Charge {
+            estimate: view.next(&queued.target).expected,
+            waited: self.turns.take_uncharged(queued.request.tenant()),
+            ..Charge::default()
+        }
+    }
+
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let flush_waits = view.flushes > 0 && view.flush_may_go() && !self.flushed_last;
         if flush_waits && self.waits_for_empty_flush(view) {
@@ -503,7 +511,15 @@ impl Policy for Headtime {
         if let Some(state) = self.turns.urgent_tenant(view, cost) {
             return self.next(&view.of(state), Some(state.tenant()));
         }
-        match self.turns.next(view, cost) {
+        let goes_on = |state| {
+            let turn =
+                self.streams.next(&view.of(state), Some(state.tenant()), self.best.written());
+            match turn {
+                StreamTurn::Expected(until) => Some(until),
+                _ => None,
+            }
+        };
+        match self.turns.next(view, cost, goes_on) {
             Turn::Of(state) => self.next(&view.of(state), Some(state.tenant())),
             Turn::Expected(until, earliest) => self.next_meanwhile(view, until, earliest),
             other => other.choice(|_| None),

@@ -161,8 +161,11 @@ impl Policy for PerArm {
         self.whole.enforces_limits()
     }
 
-    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
-        self.whole.charge(view, queued)
+    fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
+        match self.arms.arm_of(queued.request.extent.start).filter(|_| !self.is_whole(view)) {
+            Some(arm) => self.by_arm[arm].charge(&view.of_arm(arm), queued),
+            None => self.whole.charge(view, queued),
+        }
     }
 
     fn worst_service(

@@ -64,7 +64,7 @@ impl Policy for Throughput {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         self.turns
-            .next(view, |_| self.unit)
+            .next(view, |_| self.unit, |_| None)
             .choice(|state| state.queue().oldest().map(|queued| queued.ticket))
     }
 
@@ -72,7 +72,7 @@ impl Policy for Throughput {
         true
     }
 
-    fn charge(&self, _view: &View<'_>, _queued: &Queued) -> Charge {
-        Charge { estimate: self.unit, fixed: true }
+    fn charge(&mut self, _view: &View<'_>, _queued: &Queued) -> Charge {
+        Charge { estimate: self.unit, fixed: true, ..Charge::default() }
     }
 }

@@ -33,8 +33,13 @@
 //! one request at a time that thinks in between would lose its reservation to tenants with a long
 //! queue, since a seek or a run of theirs stands between two of its requests. If nothing of a
 //! tenant is held, half of its reservation of a period is left, and its next request is expected
-//! soon, no other tenant has a run, unless that one is entitled too. The time of a wait is charged
-//! to nobody. After 400 ms of waits another tenant has a run.
+//! soon, no other tenant has a run, unless that one is entitled too. The time of such a wait is
+//! charged to nobody. After 400 ms of them another tenant has a run. A run with budget left is
+//! waited for as well, while others have requests: if the next request of its tenant is expected
+//! within a millisecond, or belongs to a stream that is worth a wait. A client with one request at
+//! a time thinks at least for the way to it and back; without these waits a run would be one
+//! request long, and a reader in sequence beside another tenant would pay a seek for each. They are
+//! charged to the tenant, less what the drive destages of its writes meanwhile.
 //!
 //! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always have requests. A runs
 //! for 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the
@@ -120,6 +125,10 @@ const LONGEST_THINK: Nanos = Nanos::from_ms(100);
 /// 16 ms).
 const WAITED: Nanos = Nanos::from_ms(400);
 
+/// A run goes on if the next request of its tenant is expected within this time, whatever it is
+/// (guess: a tenth of what a random request takes).
+const SOON: Nanos = Nanos::from_ms(1);
+
 /// The state of turns.
 pub(crate) struct Turns {
     period: Period,
@@ -135,14 +144,38 @@ pub(crate) struct Turns {
 /// The think times of tenants, and the waits for them.
 #[derive(Default)]
 struct Thinking {
-    tenants: BTreeMap<Tenant, Think>,
-    /// The begin of the wait that is on, and its tenant.
-    waits_for: Option<(Instant, Tenant)>,
+    tenants: BTreeMap<Tenant, ThinkingTenant>,
+    /// The wait that is on.
+    waits_for: Option<Wait>,
     /// The tenant of the last wait.
     last: Option<Tenant>,
     /// The time of waits since another tenant was served.
     waited: Nanos,
     waits: Waits,
+}
+
+#[derive(Default)]
+struct ThinkingTenant {
+    think: Think,
+    /// The time of waits in its runs for which it was not charged yet.
+    uncharged: Nanos,
+}
+
+#[derive(Clone, Copy)]
+struct Wait {
+    since: Instant,
+    tenant: Tenant,
+    kind: WaitKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitKind {
+    /// For a tenant that has no run; nobody is charged.
+    BetweenRuns,
+    /// For the tenant that has the run.
+    InRun,
+    /// The same for a stream of it; such waits are counted with those of streams.
+    OfStream,
 }
 
 /// The run that is on.
@@ -218,7 +251,7 @@ impl Turns {
     /// As [`crate::Policy::submitted`].
     pub(crate) fn submitted(&mut self, now: Instant, tenant: Tenant) {
         let Some(thinking) = &mut self.thinking else { return };
-        thinking.tenants.entry(tenant).or_default().submitted(now);
+        thinking.tenants.entry(tenant).or_default().think.submitted(now);
         thinking.stop(now, Some(tenant));
     }
 
@@ -226,7 +259,7 @@ impl Turns {
     pub(crate) fn finished(&mut self, finished: &Finished) {
         let tenant = finished.request.tenant();
         if let Some(thinking) = &mut self.thinking {
-            thinking.tenants.entry(tenant).or_default().finished(finished);
+            thinking.tenants.entry(tenant).or_default().think.finished(finished);
         }
     }
 
@@ -248,11 +281,13 @@ impl Turns {
         }
     }
 
-    /// The next turn. `cost` is the amount that a tenant's bucket must have for a request.
+    /// The next turn. `cost` is the amount that a tenant's bucket must have for a request, and
+    /// `goes_on` the time until which a run of which nothing is held is worth a wait.
     pub(crate) fn next<'a>(
         &mut self,
         view: &View<'a>,
         cost: impl Fn(&Queued) -> Nanos,
+        goes_on: impl FnOnce(&'a TenantState) -> Option<Instant>,
     ) -> Turn<'a> {
         let (shares, now) = (view.shares, view.now);
         let flushes = if view.flush_may_go() && shares.any_terms() {
@@ -281,7 +316,13 @@ impl Turns {
                 {
                     return Turn::of(state, flushes);
                 }
-                _ => self.run = None,
+                state => {
+                    let until = state.and_then(|state| self.wait_in_run(view, state, goes_on));
+                    if let Some(until) = until {
+                        return Turn::Expected(until, now);
+                    }
+                    self.run = None;
+                }
             }
         }
         if let Some((until, earliest)) = self.wait(view, &cost) {
@@ -437,7 +478,7 @@ impl Turns {
             state.opens() <= now && Entitlement::of(state, period, now, cost).entitled
         };
         let expected = || {
-            thinking.tenants.iter().find_map(|(tenant, think)| {
+            thinking.tenants.iter().find_map(|(tenant, ThinkingTenant { think, .. })| {
                 let state = view.shares.tenant(*tenant)?;
                 let until = think.expected_by(LONGEST_THINK).filter(|until| *until > now)?;
                 let waits = state.is_idle()
@@ -454,11 +495,38 @@ impl Turns {
             return None;
         };
         thinking.last = Some(tenant);
-        if thinking.waits_for.is_none() {
-            thinking.waits_for = Some((now, tenant));
-            thinking.waits.begun += 1;
-        }
+        thinking.begin(now, tenant, WaitKind::BetweenRuns);
         Some((until, earliest))
+    }
+
+    /// Until when the drive waits for the next request of the tenant that has the run, while others
+    /// have some: if it is expected soon, or its stream goes on.
+    fn wait_in_run<'a>(
+        &mut self,
+        view: &View<'a>,
+        state: &'a TenantState,
+        goes_on: impl FnOnce(&'a TenantState) -> Option<Instant>,
+    ) -> Option<Instant> {
+        let (tenant, now) = (state.tenant(), view.now);
+        let thinking = self.thinking.as_mut()?;
+        let think = &thinking.tenants.get(&tenant)?.think;
+        let mut others = view.shares.waiting(FlushTurns::Count).filter(|it| it.opens() <= now);
+        let first = others.next()?;
+        // Of several arms the first sends the flushes for all.
+        if !view.has_one_arm() && (first.wants_flush() || others.any(TenantState::wants_flush)) {
+            return None;
+        }
+        let soon = think.expected_by(SOON).filter(|until| *until > now);
+        let kind = if soon.is_some() { WaitKind::InRun } else { WaitKind::OfStream };
+        let until = soon.or_else(|| goes_on(state))?;
+        thinking.begin(now, tenant, kind);
+        Some(until)
+    }
+
+    /// The time of waits in runs of a tenant since it was charged for some.
+    pub(crate) fn take_uncharged(&mut self, tenant: Tenant) -> Nanos {
+        let known = self.thinking.as_mut().and_then(|thinking| thinking.tenants.get_mut(&tenant));
+        known.map(|known| core::mem::take(&mut known.uncharged)).unwrap_or_default()
     }
 
     fn note(&mut self, shares: &Shares, run: Run) {
@@ -493,15 +561,31 @@ impl<'a> Turn<'a> {
 }
 
 impl Thinking {
+    /// Begins a wait, unless it is on.
+    fn begin(&mut self, now: Instant, tenant: Tenant, kind: WaitKind) {
+        if self.waits_for.is_none_or(|wait| (wait.tenant, wait.kind) != (tenant, kind)) {
+            self.stop(now, None);
+            self.waits_for = Some(Wait { since: now, tenant, kind });
+            self.waits.begun += u64::from(kind != WaitKind::OfStream);
+        }
+    }
+
     /// Counts the wait that is on, if a request of `came` ends it or, without one, no request.
     fn stop(&mut self, now: Instant, came: Option<Tenant>) {
-        let Some((since, tenant)) = self.waits_for else { return };
-        if came.is_none_or(|came| came == tenant) {
-            let time = now.saturating_since(since);
-            self.waits_for = None;
-            self.waited += time;
+        let Some(Wait { since, tenant, kind }) = self.waits_for else { return };
+        if came.is_some_and(|came| came != tenant) {
+            return;
+        }
+        self.waits_for = None;
+        let time = now.saturating_since(since);
+        if kind != WaitKind::OfStream {
             self.waits.time += time;
             self.waits.came += u64::from(came.is_some());
+        }
+        match (kind, self.tenants.get_mut(&tenant)) {
+            (WaitKind::BetweenRuns, _) => self.waited += time,
+            (_, Some(known)) => known.uncharged += time,
+            (_, None) => {}
         }
     }
 }

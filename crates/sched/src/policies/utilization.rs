@@ -129,7 +129,7 @@ impl Policy for Utilization {
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let estimates = self.estimates;
         self.turns
-            .next(view, |queued| estimates.of(view, queued))
+            .next(view, |queued| estimates.of(view, queued), |_| None)
             .choice(|state| state.queue().oldest().map(|queued| queued.ticket))
     }
 
@@ -137,7 +137,7 @@ impl Policy for Utilization {
         true
     }
 
-    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
-        Charge { estimate: self.estimates.of(view, queued), fixed: false }
+    fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
+        Charge { estimate: self.estimates.of(view, queued), ..Charge::default() }
     }
 }

@@ -264,7 +264,7 @@ impl Scheduler {
                     .shares
                     .tenant(queued.request.tenant())
                     .map_or(Nanos::ZERO, TenantState::flush_cost);
-                Charge { estimate, fixed: false }
+                Charge { estimate, ..Charge::default() }
             }
             Op::Discard => Charge::default(),
         };

@@ -40,6 +40,8 @@ pub struct Charge {
     /// True if the charge is final whatever the request takes: the unit of a policy that counts
     /// requests instead of time.
     pub fixed: bool,
+    /// The time for which the drive has waited for the request, charged whatever it takes.
+    pub waited: Nanos,
 }
 
 /// Terms, buckets and requests of all tenants of one drive. Read-only for policies and people;
@@ -350,6 +352,7 @@ impl Shares {
             return;
         }
         let for_flush = op == Op::Flush;
+        let waited = self.destaging.waited_for_request(charge.waited);
         let state = self.tenant_mut(now, queued.request.tenant());
         state.at_drive += 1;
         state.flushed_last = for_flush;
@@ -362,7 +365,7 @@ impl Shares {
             state.requests.take(now, 1);
         }
         state.estimated += charge.estimate;
-        state.charge(now, charge.estimate.as_ns() as i64);
+        state.charge(now, (charge.estimate + waited).as_ns() as i64);
     }
 
     /// Corrects the charge of a completed request: to its disk time, less what it has waited for

@@ -5,6 +5,7 @@ mod flushes;
 mod parts;
 mod pauses;
 mod rates;
+mod shares;
 mod turns;
 mod writes;
 

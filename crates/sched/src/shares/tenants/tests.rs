@@ -85,7 +85,11 @@ proptest! {
                     limit_filled += terms.map_or(0, |terms| passed(terms.limit));
                 }
                 Event::Send { estimate_us, fixed } => {
-                    let charge = Charge { estimate: Nanos::from_us(estimate_us), fixed };
+                    let charge = Charge {
+                        estimate: Nanos::from_us(estimate_us),
+                        fixed,
+                        ..Charge::default()
+                    };
                     shares.sent(now, &flush(ticket), charge, Op::Flush);
                     at_drive.push(charge);
                     ticket += 1;
