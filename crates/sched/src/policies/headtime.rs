@@ -19,7 +19,7 @@ use crate::policies::stream_turns::{
 };
 use crate::policies::trials::Trials;
 use crate::policies::turns::{self, SLACK, Turn, Turns};
-use crate::policies::written::{DESTAGED, is_cached_write};
+use crate::policies::written::{DESTAGED, WriteCache, Written, is_cached_write};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::Target;
 use crate::queue::{Queued, Ticket};
@@ -411,6 +411,13 @@ impl Headtime {
     }
 }
 
+/// The disk time that a request is expected to take; that of a write into the drive's cache is its
+/// transfer, as [`Destaging`](crate::destaging::Destaging) charges it.
+fn estimate_of(written: &Written, view: &View<'_>, queued: &Queued) -> Nanos {
+    let is_cached = is_cached_write(&queued.request) && written.cache(view) == WriteCache::HasRoom;
+    if is_cached { queued.target.transfer } else { view.next(&queued.target).expected }
+}
+
 /// The tenant whose turns a request belongs to; `None` where no volume has terms.
 fn tenant_of(view: &View<'_>, queued: &Queued) -> Option<Tenant> {
     view.shares.any_terms().then(|| queued.request.tenant())
@@ -476,7 +483,7 @@ impl Policy for Headtime {
 
     fn charge(&mut self, view: &View<'_>, queued: &Queued) -> Charge {
         Charge {
-            estimate: view.next(&queued.target).expected,
+            estimate: estimate_of(self.best.written(), view, queued),
             waited: self.turns.take_uncharged(queued.request.tenant()),
             ..Charge::default()
         }
@@ -507,7 +514,8 @@ impl Policy for Headtime {
             let choice = self.next(view, None);
             return self.or_leave_room(view, choice);
         }
-        let cost = |queued: &Queued| view.next(&queued.target).expected;
+        let written = self.best.written();
+        let cost = |queued: &Queued| estimate_of(written, view, queued);
         if let Some(state) = self.turns.urgent_tenant(view, cost) {
             return self.next(&view.of(state), Some(state.tenant()));
         }

@@ -391,13 +391,15 @@ impl Shares {
         }
         self.destaging.was_idle(idle);
         self.destaging.served(finished);
+        // A write at random into the cache says nothing about what a change of tenants costs.
+        let mut at_random = false;
         let time = match op {
             _ if charge.is_some_and(|charge| charge.fixed) => disk_time,
             Op::Write if cached => {
                 let extent = queued.request.extent;
                 let before = self.tenant_mut(now, tenant).next_cached.replace(extent.end());
-                let follows = before == Some(extent.start);
-                let positioning = if follows { Nanos::ZERO } else { positioning() };
+                at_random = before != Some(extent.start);
+                let positioning = if at_random { positioning() } else { Nanos::ZERO };
                 self.destaging.wrote(tenant, disk_time, transfer, positioning)
             }
             Op::Flush => self.flushed(now, tenant, sent, disk_time),
@@ -409,6 +411,7 @@ impl Shares {
         let state = self.tenant_mut(now, tenant);
         state.disk_time += disk_time;
         match op {
+            Op::Write if at_random => (),
             Op::Read | Op::Write | Op::Zero if goes_on => state.going_on.note(time),
             Op::Read | Op::Write | Op::Zero => state.returning.note(time),
             Op::Flush => state.flush.note(time),
