@@ -22,12 +22,14 @@
 //! The budget of a run is the reservation's share of a period or, for slack, the tenant's part of
 //! the period among those waiting. A run also ends when the tenant has no more requests, reaches a
 //! limit, gets another reservation, or when a tenant of higher priority is entitled. A run of slack
-//! ends, after a sixteenth of the period, when any tenant is entitled. While the last request of a
-//! run is at the drive, no other tenant is served: a client with one request at a time sends the
-//! next one when it completes. The use of a run is what was charged for it: estimates for requests
-//! at the drive, measured times for the others. If estimates may be far off, a run whose use comes
-//! to its budget waits for its requests at the drive, and goes on if their measured times leave
-//! some of the budget.
+//! ends, after a sixteenth of the period, when any tenant is entitled; under a policy that waits
+//! also when one of the same priority has had less than half as much, and the tenant of the run
+//! more than its reservation: one that uses little does not wait for long runs. While the last
+//! request of a run is at the drive, no other tenant is served: a client with one request at a time
+//! sends the next one when it completes. The use of a run is what was charged for it: estimates for
+//! requests at the drive, measured times for the others. If estimates may be far off, a run whose
+//! use comes to its budget waits for its requests at the drive, and goes on if their measured times
+//! leave some of the budget.
 //!
 //! *Waits.* A policy may have turns wait for thinking tenants ([`Turns::waiting`]): a tenant with
 //! one request at a time that thinks in between would lose its reservation to tenants with a long
@@ -111,6 +113,10 @@ impl<'a> Turn<'a> {
 /// The fraction of the period after which a run of slack can be interrupted (guess: long against a
 /// seek, short against the second that shares are promised by).
 const GIVES_WAY: u64 = 16;
+
+/// A run of slack is given up for a tenant with a recent charge that is smaller by this factor
+/// (guess).
+const LESS: f64 = 2.0;
 
 /// The reciprocal of the maximum fraction of a tenant's time lost by changing between tenants (the
 /// project's target is one in twenty).
@@ -303,8 +309,11 @@ impl Turns {
             let state = shares
                 .tenant(run.tenant)
                 .filter(|state| state.opens() <= now && state.terms().reserve == run.reserve);
-            match state.filter(|state| !run.is_interrupted(state, self.period.mean(), view, &cost))
-            {
+            let yields_to = self.thinking.as_ref().map(|_| self.slack);
+            let ends = |state: &&TenantState| {
+                run.is_interrupted(state, self.period.mean(), yields_to, view, &cost)
+            };
+            match state.filter(|state| !ends(state)) {
                 Some(state) if run.is_spent(state) => {
                     if self.is_unsettled(state) {
                         return Turn::AtDrive;
@@ -340,13 +349,13 @@ impl Turns {
                 opens = opens.min(state.opens());
                 continue;
             }
-            let (weight, priority) = (self.slack.weight(state), state.terms().priority);
-            weights += weight;
+            let priority = state.terms().priority;
+            weights += self.slack.weight(state);
             let key = Entitlement::of(state, self.period.mean(), now, &cost);
             if key.due_in_ns < i128::MAX {
                 dues.push((if nothing_left { key.or_soon(half) } else { key }, state));
             }
-            let key = Offered { priority, used: state.recent(now) / weight as f64 };
+            let key = Offered { priority, used: self.slack.used(state, now) };
             if least.as_ref().is_none_or(|(least, _)| key.is_before(least)) {
                 least = Some((key, state));
             }
@@ -595,6 +604,11 @@ impl Slack {
         if parameters.get(SLACK.name) == 0.0 { Self::Fair } else { Self::Proportional }
     }
 
+    /// The recent charge by which slack is distributed, the least first.
+    fn used(self, state: &TenantState, now: Instant) -> f64 {
+        state.recent(now) / self.weight(state) as f64
+    }
+
     /// The weight of a tenant in the distribution of slack.
     fn weight(self, state: &TenantState) -> u64 {
         match self {
@@ -622,11 +636,13 @@ impl Run {
         (estimated - self.began.0, u64::try_from(charged - self.began.1).unwrap_or(0))
     }
 
-    /// Returns whether another tenant may not wait until the run ends.
+    /// Returns whether another tenant may not wait until the run ends. `yields_by` is the
+    /// distribution of slack by which a run of it is given up for a tenant that has had less.
     fn is_interrupted(
         &self,
         state: &TenantState,
         period: Nanos,
+        yields_by: Option<Slack>,
         view: &View<'_>,
         cost: &impl Fn(&Queued) -> Nanos,
     ) -> bool {
@@ -639,9 +655,18 @@ impl Run {
                 .waiting(if view.flush_may_go() { FlushTurns::Count } else { FlushTurns::Ignore })
                 .filter(|state| state.tenant() != self.tenant && state.opens() <= view.now)
         };
+        let has_more = state.recent(view.now) > state.terms().reserve.as_fraction();
+        let slack = yields_by.filter(|_| had_enough && has_more);
+        let has_had_less = |other: &TenantState| {
+            slack.is_some_and(|slack| {
+                other.terms().priority == self.priority
+                    && slack.used(other, view.now) * LESS < slack.used(state, view.now)
+            })
+        };
         others().any(|state| {
             let higher = state.terms().priority < self.priority;
             (higher && !self.entitled)
+                || has_had_less(state)
                 || ((higher || had_enough)
                     && Entitlement::of(state, period, view.now, cost).entitled)
         })

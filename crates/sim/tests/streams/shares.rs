@@ -14,6 +14,8 @@ const IN_SEQUENCE: &str = "{ size = '128KiB', think = '100us', range = '50%..90%
     run = { kind = 'sequential' } }";
 const WRITER_IN_SEQUENCE: &str = "{ reads = 0.0, size = '4KiB', think = '100us', \
     range = '50%..90%', positions = 1, run = { kind = 'sequential' } }";
+const SLOW_WRITERS: &str =
+    "{ clients = 4, reads = 0.0, size = '8KiB', think = '10ms', range = '50%..90%' }";
 
 /// The parts of their rates alone that two streams have with these shares reserved, in percent;
 /// one with nothing reserved has no terms.
@@ -53,4 +55,13 @@ fn a_writer_without_reservation_has_the_time_that_is_not_reserved() {
 fn a_client_is_charged_for_the_waits_in_its_runs() {
     let [waits, other] = parts("nearline-20tb", [(SMALL_IN_SEQUENCE, 50.0), (IN_SEQUENCE, 0.0)]);
     assert!(waits < 0.6 && other > 0.4, "{waits} and {other} of alone");
+}
+
+/// It would wait for runs of a quarter of a second that the reservation does not cover.
+#[test]
+fn clients_that_use_little_do_not_wait_for_long_runs_of_others() {
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let [reserved, light] = parts(drive, [(FOUR_READERS, 50.0), (SLOW_WRITERS, 0.0)]);
+        assert!(reserved > 0.42 && light > 0.2, "{drive}: {reserved} and {light} of alone");
+    }
 }
