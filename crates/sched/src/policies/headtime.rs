@@ -412,10 +412,12 @@ impl Headtime {
 }
 
 /// The disk time that a request is expected to take; that of a write into the drive's cache is its
-/// transfer, as [`Destaging`](crate::destaging::Destaging) charges it.
+/// transfer, as [`Destaging`](crate::destaging::Destaging) charges it. Striped members work at the
+/// same time.
 fn estimate_of(written: &Written, view: &View<'_>, queued: &Queued) -> Nanos {
     let is_cached = is_cached_write(&queued.request) && written.cache(view) == WriteCache::HasRoom;
-    if is_cached { queued.target.transfer } else { view.next(&queued.target).expected }
+    let alone = if is_cached { queued.target.transfer } else { view.next(&queued.target).expected };
+    if view.is_striped() { alone / view.arm_count() as u64 } else { alone }
 }
 
 /// The tenant whose turns a request belongs to; `None` where no volume has terms.

@@ -95,22 +95,26 @@ impl Scheduler {
         done: &Done,
     ) -> Option<Finished> {
         let queued = &command.requests[place];
+        // All arms work at the same time.
+        let arms = self.belief.arms().count().max(1) as u64;
         let took = Took {
             op: command.target.op,
             cached,
             disk_time,
+            transfer: queued.target.transfer / arms,
             sent: command.dispatched,
             finished: done.finished,
             idle: self.idle,
         };
         let charge = command.charges.get(place).copied();
         let positioning = || mean_positioning(&*self.belief);
-        self.shares.done(self.now, queued, took, charge, positioning);
+        self.shares.done(self.now, queued, took, charge, || positioning() / arms);
         if self.arms.are_several()
             && let Some(shares) = self.arms.shares_of(command.target.op, queued)
         {
             let other_arms = command.other_arms / command.requests.len() as u64;
-            let of_arm = Took { disk_time: disk_time + other_arms, ..took };
+            let transfer = queued.target.transfer;
+            let of_arm = Took { disk_time: disk_time + other_arms, transfer, ..took };
             shares.done(self.now, queued, of_arm, charge, positioning);
         }
         self.finish_request(queued, disk_time, command, done)

@@ -109,6 +109,8 @@ pub(crate) struct Took {
     pub(crate) cached: bool,
     /// Its part of the command's disk time.
     pub(crate) disk_time: Nanos,
+    /// Its transfer: of striped members, which transfer at the same time, the part of each.
+    pub(crate) transfer: Nanos,
     /// The dispatch of the command.
     pub(crate) sent: Instant,
     /// Its completion.
@@ -382,8 +384,8 @@ impl Shares {
         if !self.kept {
             return;
         }
-        let Took { op, cached, disk_time, sent, finished, idle } = took;
-        let (tenant, transfer) = (queued.request.tenant(), queued.target.transfer);
+        let Took { op, cached, disk_time, transfer, sent, finished, idle } = took;
+        let tenant = queued.request.tenant();
         // A cache hit leaves the head at another tenant's position: the way back is still to come.
         let goes_on = cached || self.served_last == Some(tenant);
         if !cached {

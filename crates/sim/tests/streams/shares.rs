@@ -14,6 +14,8 @@ const IN_SEQUENCE: &str = "{ size = '128KiB', think = '100us', range = '50%..90%
     run = { kind = 'sequential' } }";
 const WRITER_IN_SEQUENCE: &str = "{ reads = 0.0, size = '4KiB', think = '100us', \
     range = '50%..90%', positions = 1, run = { kind = 'sequential' } }";
+const FOUR_WRITERS: &str = "{ clients = 4, reads = 0.0, size = '128KiB', think = '100us', \
+    range = '2%..40%', positions = 4, run = { kind = 'sequential' } }";
 const SLOW_WRITERS: &str =
     "{ clients = 4, reads = 0.0, size = '8KiB', think = '10ms', range = '50%..90%' }";
 
@@ -64,4 +66,12 @@ fn clients_that_use_little_do_not_wait_for_long_runs_of_others() {
         let [reserved, light] = parts(drive, [(FOUR_READERS, 50.0), (SLOW_WRITERS, 0.0)]);
         assert!(reserved > 0.42 && light > 0.2, "{drive}: {reserved} and {light} of alone");
     }
+}
+
+/// Its members transfer at the same time: charged for each, four writers would soon have used what
+/// is reserved for them.
+#[test]
+fn reservations_hold_on_an_array() {
+    let [many, one] = parts("4*savvio10k2", [(FOUR_WRITERS, 70.0), (WRITER_IN_SEQUENCE, 30.0)]);
+    assert!(many > 0.6 && one > 0.25, "{many} and {one} of alone");
 }

@@ -104,6 +104,7 @@ proptest! {
                             op: Op::Flush,
                             cached: false,
                             disk_time,
+                            transfer: Nanos::ZERO,
                             sent: now,
                             finished: now,
                             idle: Nanos::ZERO,
