@@ -431,7 +431,11 @@ impl Policy for Headtime {
     }
 
     fn depth(&self, view: &View<'_>) -> usize {
-        if !view.shares.any_terms() && self.hit(view).is_some() {
+        let hit = match view.shares.any_terms() {
+            true => self.write_between_runs(view),
+            false => self.hit(view),
+        };
+        if hit.is_some() {
             return view.outstanding.len() + 1;
         }
         if self.waits_for_empty_flush(view) && !view.flush_may_go() {
@@ -515,6 +519,9 @@ impl Policy for Headtime {
         if !view.shares.any_terms() {
             let choice = self.next(view, None);
             return self.or_leave_room(view, choice);
+        }
+        if let Some(write) = self.write_between_runs(view) {
+            return Choice::one(Some(write.ticket));
         }
         let written = self.best.written();
         let cost = |queued: &Queued| estimate_of(written, view, queued);

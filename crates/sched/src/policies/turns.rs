@@ -474,6 +474,25 @@ impl Turns {
             .filter(|state| Entitlement::of(state, self.period.mean(), view.now, &cost).entitled)
     }
 
+    /// The entitled tenants whose writes in sequence come with pauses, and that have no run now.
+    pub(crate) fn pausing<'a>(
+        &self,
+        view: &View<'a>,
+        cost: impl Fn(&Queued) -> Nanos,
+    ) -> impl Iterator<Item = &'a TenantState> {
+        let (now, period) = (view.now, self.period.mean());
+        let thinking = self.thinking.as_ref();
+        view.shares.waiting(FlushTurns::Ignore).filter(move |state| {
+            let known = thinking.and_then(|thinking| thinking.tenants.get(&state.tenant()));
+            state.has_reserve()
+                && state.queue().oldest().is_some_and(|oldest| state.extends_cached_with(oldest))
+                && state.opens() <= now
+                && self.run.is_none_or(|run| run.tenant != state.tenant())
+                && known.is_some_and(|known| known.think.mean() > SOON)
+                && Entitlement::of(state, period, now, &cost).entitled
+        })
+    }
+
     /// Until when the drive waits for a thinking tenant, and when its request is expected at the
     /// earliest.
     fn wait(
@@ -491,6 +510,7 @@ impl Turns {
                 let state = view.shares.tenant(*tenant)?;
                 let until = think.expected_by(LONGEST_THINK).filter(|until| *until > now)?;
                 let waits = state.is_idle()
+                    && !state.extends_cached()
                     && state.has_reserve()
                     && state.opens() <= now
                     && state.due_in_ns(now, state.terms().reserve.of(period) / 2) <= 0;

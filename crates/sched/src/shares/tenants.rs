@@ -77,6 +77,9 @@ pub(crate) struct TenantState {
     /// another tenant's.
     going_on: Recent,
     returning: Recent,
+    /// True if its last request is a write that the drive has taken into its cache at once, in
+    /// sequence with the one before.
+    extends_cached: bool,
     /// All estimates, and all charges as they have been corrected by now; the latter may fall.
     estimated: Nanos,
     charged_ns: i64,
@@ -412,6 +415,7 @@ impl Shares {
         };
         let state = self.tenant_mut(now, tenant);
         state.disk_time += disk_time;
+        state.extends_cached = op == Op::Write && cached && !at_random;
         match op {
             Op::Write if at_random => (),
             Op::Read | Op::Write | Op::Zero if goes_on => state.going_on.note(time),
@@ -561,6 +565,7 @@ impl TenantState {
             disk_time: Nanos::ZERO,
             going_on: Recent::of(GOING_ON),
             returning: Recent::of(RETURNING),
+            extends_cached: false,
             estimated: Nanos::ZERO,
             charged_ns: 0,
             at_drive: 0,
@@ -642,6 +647,17 @@ impl TenantState {
         } else {
             Nanos::ZERO
         }
+    }
+
+    /// Returns whether the drive probably takes its next request into its cache at once, and next
+    /// to the ones before.
+    pub(crate) fn extends_cached(&self) -> bool {
+        self.extends_cached
+    }
+
+    /// The same of this request.
+    pub(crate) fn extends_cached_with(&self, queued: &Queued) -> bool {
+        self.extends_cached && self.next_cached == Some(queued.request.extent.start)
     }
 
     /// The number of its returns to the drive so far, at most [`RETURNING`].

@@ -77,7 +77,7 @@ impl Think {
     }
 
     /// The mean; zero before the first.
-    pub(super) fn mean(&self) -> Nanos {
+    pub(crate) fn mean(&self) -> Nanos {
         Nanos::from_ns(self.mean_ns.map_or(0.0, |(mean, _)| mean) as u64)
     }
 

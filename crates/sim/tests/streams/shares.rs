@@ -14,6 +14,8 @@ const IN_SEQUENCE: &str = "{ size = '128KiB', think = '100us', range = '50%..90%
     run = { kind = 'sequential' } }";
 const WRITER_IN_SEQUENCE: &str = "{ reads = 0.0, size = '4KiB', think = '100us', \
     range = '50%..90%', positions = 1, run = { kind = 'sequential' } }";
+const LOG: &str = "{ reads = 0.0, size = '16KiB', think = '5ms', range = '50%..90%', \
+    positions = 1, run = { kind = 'sequential' } }";
 const FOUR_WRITERS: &str = "{ clients = 4, reads = 0.0, size = '128KiB', think = '100us', \
     range = '2%..40%', positions = 4, run = { kind = 'sequential' } }";
 const SLOW_WRITERS: &str =
@@ -65,6 +67,16 @@ fn clients_that_use_little_do_not_wait_for_long_runs_of_others() {
     for drive in ["nearline-20tb", "savvio10k2"] {
         let [reserved, light] = parts(drive, [(FOUR_READERS, 50.0), (SLOW_WRITERS, 0.0)]);
         assert!(reserved > 0.42 && light > 0.2, "{drive}: {reserved} and {light} of alone");
+    }
+}
+
+/// The drive takes its writes at once, whatever else it does: to wait for the next one would leave
+/// it idle nearly all the time.
+#[test]
+fn a_log_with_a_reservation_leaves_the_drive_to_others() {
+    for drive in ["nearline-20tb", "savvio10k2"] {
+        let [others, log] = parts(drive, [(FOUR_READERS, 0.0), (LOG, 30.0)]);
+        assert!(others > 0.8 && log > 0.9, "{drive}: {others} and {log} of alone");
     }
 }
 

@@ -1,11 +1,11 @@
 //! What goes beside the turns: reads that the drive's cache probably answers, and writes that it
 //! probably takes.
 
-use super::{Headtime, OLDEST, tenant_of};
+use super::{Headtime, OLDEST, estimate_of, tenant_of};
 use crate::drive::Outstanding;
 use crate::policies::sptf_expected::continues;
 use crate::policies::written::{WriteCache, is_cached_write};
-use crate::policy::View;
+use crate::policy::{Policy, View};
 use crate::queue::Queued;
 use crate::request::Op;
 use crate::streams::{Owner, is_rest};
@@ -52,6 +52,19 @@ impl Headtime {
             .or_else(write)
             .or_else(|| self.writes_wait(view).then(beside_writes).flatten())
             .filter(in_time)
+    }
+
+    /// A write in sequence of a volume with a reservation whose client pauses, so that it has no
+    /// run, if the drive takes it into its cache: it costs the run of another little.
+    pub(super) fn write_between_runs<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
+        let written = self.best.written();
+        let goes = |queued: &&Queued| {
+            is_cached_write(&queued.request)
+                && !self.forces(view, &queued.request)
+                && self.allows(view, view.now, Some((&[queued.ticket], &queued.target)))
+        };
+        let mut pausing = self.turns.pausing(view, |queued| estimate_of(written, view, queued));
+        pausing.find_map(|state| state.queue().oldest().filter(goes))
     }
 
     /// The write that continues the last command, if it goes into the drive's cache and came no
